@@ -1,70 +1,95 @@
-//! Questions and answers: what each document of a batch is most like, which documents are new, and when they are stored.
+//! Answers requests: finds the most similar entries of each document, and stores the new documents.
 //!
-//! A document that the history already has, by its id and its print, is not an earlier document but the same one: only entries that came
-//! before it count, so that it gets the answer that it got the first time, and it is not stored again. Whoever does not know
-//! whether a document was answered can send it again.
+//! A document that the history already has, with the same id and the same print, is not an earlier
+//! document but the same one. Only entries that arrived before it count, so it gets its first answer
+//! again, and it is not stored twice. A client that lost an answer can therefore repeat its request.
 
 use super::{
     batch::{BatchEntries, StoredDocuments},
     search::{
-        searcher::{LiveFilter, SearchQuery, SearchScratch, search},
+        searchable::{LiveFilter, SearchQuery},
+        searcher::{SearchScratch, search},
         similarity::{BestMatches, Hit, HitLocation, PrintSimilarity, Ratio},
     },
-    search_threads::thread_time,
     store::{
-        history::{ALONE, History, SegmentState},
+        history::{History, SOLO_SEARCH, SegmentState},
         journal::{JournalRecord, SyncPolicy},
         memtable::NewEntry,
-        segment::EntrySource,
     },
 };
-use crate::{base::error::Result, text::stream::Print};
+use crate::{
+    base::{
+        error::Result,
+        num::{ToU32, ToU64, ToUsize},
+    },
+    history::search::searchable::EntrySource,
+    text::stream::Print,
+};
+use rayon::prelude::*;
 use std::{
     ops::Range,
-    sync::{
-        MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
-    },
+    sync::{MutexGuard, PoisonError},
     time::Duration,
 };
 
-/// Requests that are answered together. Those that take longer look deep into the tables, which then come into the cache once for many.
+/// Requests answered together. A search that takes long looks deep into the tables; in a larger
+/// batch, more requests share the cache lines it loads.
 const BATCH: usize = 1024;
 const LARGE_BATCH: usize = 4096;
-const SLOW: Duration = Duration::from_micros(200);
+/// The time per request from which batches are large.
+const SLOW_REQUEST: Duration = Duration::from_micros(200);
 
-/// A question about a document.
+/// A question about one document.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'r> {
+    /// The id of the document.
     pub id: &'r str,
-    /// None for a document without tokens: it is like nothing, and not added.
+    /// Its print; `None` for a document without tokens, which matches nothing and is not added.
     pub print: Option<Print>,
-    /// Whether the document is added, so that later requests see it.
+    /// Whether to add the document, so that later requests find it.
     pub add: bool,
 }
 
-/// What an answer has.
+/// Which matches an answer contains.
 #[derive(Debug, Clone, Copy)]
 pub struct MatchLimits {
+    /// The least similarity of a match.
     pub min_similarity: Ratio,
-    /// How many matches at most: the best.
+    /// The greatest number of matches: the best ones.
     pub top: usize,
 }
 
-/// The best matches, the best first; of equals the one that came first.
+/// The best matches, most similar first; equal ones in order of arrival.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Answer {
+    /// The matches, best first.
     pub matches: Vec<Match>,
 }
 
+/// A stored document that resembles the one in the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Match {
+    /// The id of the stored document.
     pub id: String,
-    pub likeness: PrintSimilarity,
+    /// How similar the two prints are.
+    pub similarity: PrintSimilarity,
+}
+
+/// The hits of each request of a batch.
+type BatchHits = Vec<Vec<Hit>>;
+
+/// A batch of requests while it is searched: what is known about its documents, and the time.
+struct SearchBatch<'b> {
+    requests: &'b [Request<'b>],
+    stored: &'b StoredDocuments,
+    added: &'b BatchEntries,
+    limits: &'b MatchLimits,
+    now: u32,
 }
 
 impl History {
-    /// Answers requests in their order, each as if all before it had been added already. When it returns, the documents are in the journal.
+    /// Answers requests in order, each as if all before it had been added already. When this
+    /// returns, the new documents are in the journal.
     pub fn ask(&mut self, requests: &[Request<'_>], limits: &MatchLimits) -> Result<Vec<Answer>> {
         let mut answers = Vec::with_capacity(requests.len());
         self.ask_and_deliver(requests, limits, &mut |mut some| {
@@ -74,8 +99,9 @@ impl History {
         Ok(answers)
     }
 
-    /// The same, but hands answers to `deliver`, some at a time and in order, *before* their documents are stored. If the process dies, or
-    /// `deliver` fails, a document is not in the history unless its answer was delivered: asked again, it is as new as it was.
+    /// As [`Self::ask`], but passes the answers to `deliver`, some at a time and in order, *before*
+    /// it stores their documents. If the process dies or `deliver` fails, the history has no
+    /// document whose answer was not delivered; the same request then gets the same answer.
     pub fn ask_and_deliver(
         &mut self,
         requests: &[Request<'_>],
@@ -84,71 +110,80 @@ impl History {
     ) -> Result<()> {
         let mut left = requests;
         while !left.is_empty() {
-            let most = if self.pace < SLOW { BATCH } else { LARGE_BATCH };
-            let (batch, later) = left.split_at(left.len().div_ceil(left.len().div_ceil(most)));
+            let (batch, later) = left.split_at(self.batch_length(left.len()));
             left = later;
-            self.settle(false)?;
+            self.collect_finished_jobs(false)?;
             let now = (self.options.clock)().max(self.last_time);
-            let (found, known) = self.find(batch, limits, now)?;
-            deliver(
-                found
-                    .iter()
-                    .map(|found| self.answer(batch, found))
-                    .collect::<Result<_>>()?,
-            )?;
-            self.add(batch, &known, now)?;
+            let (hits, stored) = self.find(batch, limits, now)?;
+            let answers: Result<_> = hits.iter().map(|hits| self.answer(batch, hits)).collect();
+            deliver(answers?)?;
+            self.add(batch, &stored, now)?;
         }
-        if self.options.sync == SyncPolicy::Each {
+        if self.options.sync == SyncPolicy::EveryBatch {
             self.sync()?;
         }
         Ok(())
     }
 
-    /// The best of each request, and which of their documents the history has already.
+    /// The length of the next batch: batches of about equal length, none above the limit.
+    fn batch_length(&self, requests: usize) -> usize {
+        let limit = if self.time_per_request < SLOW_REQUEST {
+            BATCH
+        } else {
+            LARGE_BATCH
+        };
+        requests.div_ceil(requests.div_ceil(limit))
+    }
+
+    /// Finds the best hits of each request, and which of their documents are stored already.
     ///
-    /// A document that is stored finds an entry with its own print, so only who finds one is looked up by id. If some are
-    /// stored, all are searched for again: other sequence numbers follow from it, and less counts for those.
+    /// A stored document finds an entry with its own print, so only requests with such a hit are
+    /// looked up by id. If any of them is stored, the whole batch is searched again: sequence
+    /// numbers of the others shift, and fewer entries count for the stored ones.
     fn find(
         &mut self,
         batch: &[Request<'_>],
         limits: &MatchLimits,
         now: u32,
-    ) -> Result<(Vec<Vec<Hit>>, StoredDocuments)> {
-        let most = self.options.max_entries.unwrap_or(u64::MAX);
-        let mut stored = vec![None; batch.len()];
-        let mut spent = Duration::ZERO;
+    ) -> Result<(BatchHits, StoredDocuments)> {
+        let max_entries = self.options.max_entries.unwrap_or(u64::MAX);
+        let mut found_stored = vec![None; batch.len()];
+        let mut time = Duration::ZERO;
         loop {
-            let known = StoredDocuments::new(batch, &stored, self.next_sequence, most);
-            let added = BatchEntries::new(batch, &known, self.next_sequence, now);
-            let (found, took) = self.search(batch, &known, &added, limits, now)?;
-            spent += took;
-            let mut is_settled = true;
+            let stored =
+                StoredDocuments::new(batch, &found_stored, self.next_sequence, max_entries);
+            let added = BatchEntries::new(batch, &stored, self.next_sequence, now);
+            let (hits, search_time) = self.search(&SearchBatch {
+                requests: batch,
+                stored: &stored,
+                added: &added,
+                limits,
+                now,
+            })?;
+            time += search_time;
+            let mut is_complete = true;
             for (at, request) in batch.iter().enumerate() {
-                let has_equal = found[at]
-                    .first()
-                    .is_some_and(|best| best.likeness.is_whole());
-                if let Some(print) = request
-                    .print
-                    .filter(|_| has_equal && known.at(at).is_none())
+                let best = hits[at].first();
+                if best.is_some_and(|best| best.similarity.is_identical())
+                    && stored.sequence(at).is_none()
+                    && let Some(print) = request.print
                 {
-                    stored[at] =
-                        self.find_stored(request.id, &print, &self.live_at(&added, at, now))?;
-                    is_settled &= stored[at].is_none();
+                    let live = self.live_at(&added, at, now);
+                    found_stored[at] = self.find_stored(request.id, &print, &live)?;
+                    is_complete &= found_stored[at].is_none();
                 }
             }
-            if is_settled {
-                self.pace = spent / batch.len() as u32;
-                return Ok((found, known));
+            if is_complete {
+                self.time_per_request = time / batch.len().to_u32();
+                return Ok((hits, stored));
             }
         }
     }
 
-    /// The sequence number of the first entry that has this id and this print.
+    /// The sequence number of the first live entry with this id and this print.
     fn find_stored(&self, id: &str, print: &Print, live: &LiveFilter<'_>) -> Result<Option<u64>> {
         for SegmentState { segment, .. } in &self.segments {
-            if segment.description.sequences[1] >= live.first_sequence
-                && segment.description.times[1] >= live.first_time
-            {
+            if live.may_contain(segment.last_sequence(), segment.last_time()) {
                 let entries = segment.with_id_and_print(id, print)?;
                 if let Some(first) = first_live(&**segment, &entries, live)? {
                     return Ok(Some(first));
@@ -165,84 +200,77 @@ impl History {
         Ok(None)
     }
 
-    /// What counts for a request, as if those before it in its batch were added already.
+    /// The entries that count for a request, as if those before it in its batch were added already.
     fn live_at(&self, added: &BatchEntries, at: usize, now: u32) -> LiveFilter<'_> {
-        let most = self.options.max_entries.unwrap_or(u64::MAX);
+        let max_entries = self.options.max_entries.unwrap_or(u64::MAX);
+        let next_sequence = self.next_sequence + added.count_before(at).to_u64();
         LiveFilter {
-            first_sequence: (self.next_sequence + added.before(at) as u64).saturating_sub(most),
+            first_sequence: next_sequence.saturating_sub(max_entries),
             ..self.live(now)
         }
     }
 
-    /// The best of each request, in the state before the batch and among the requests before it; and the processor time that all threads took.
-    fn search(
-        &self,
-        batch: &[Request<'_>],
-        known: &StoredDocuments,
-        added: &BatchEntries,
-        limits: &MatchLimits,
-        now: u32,
-    ) -> Result<(Vec<Vec<Hit>>, Duration)> {
-        let threads = self.threads_for(batch);
-        // Those who come late find something to do.
-        let shares = if self.pace < SLOW {
-            4 * threads
+    /// The best hits of each request, in the state before the batch and among the requests before
+    /// it; and the processor time of all threads.
+    ///
+    /// Requests are divided into more pieces than there are threads, so that a thread that gets a
+    /// processor late still finds work, and the search does not wait for it.
+    fn search(&self, batch: &SearchBatch<'_>) -> Result<(BatchHits, Duration)> {
+        let count = batch.requests.len();
+        let threads = self.threads_for(count);
+        if threads == 1 {
+            return self.search_piece(batch, 0..count);
+        }
+        let pieces_per_thread = if self.time_per_request < SLOW_REQUEST {
+            4
         } else {
-            2 * threads
+            2
         };
-        let piece = if threads == 1 {
-            batch.len()
-        } else {
-            batch.len().div_ceil(shares)
+        let piece = count.div_ceil(pieces_per_thread * threads).max(1);
+        let search_piece = |at: usize| {
+            let start = at * piece;
+            self.search_piece(batch, start..count.min(start + piece))
+        };
+        let pieces: Vec<Result<(BatchHits, Duration)>> = self.pool.install(|| {
+            (0..count.div_ceil(piece))
+                .into_par_iter()
+                .with_max_len(1)
+                .map(search_piece)
+                .collect()
+        });
+        let mut all = Vec::with_capacity(count);
+        let mut time = Duration::ZERO;
+        for piece in pieces {
+            let (hits, piece_time) = piece?;
+            all.extend(hits);
+            time += piece_time;
         }
-        .max(1);
-        let found: Vec<OnceLock<Result<Vec<Vec<Hit>>>>> = (0..batch.len().div_ceil(piece))
-            .map(|_| OnceLock::new())
-            .collect();
-        let (next, nanoseconds) = (AtomicUsize::new(0), AtomicU64::new(0));
-        self.helpers.work(threads - 1, &|| {
-            let (start, mut scratch) = (
-                thread_time(),
-                self.lock_scratches().pop().unwrap_or_default(),
-            );
-            while let at = next.fetch_add(1, Ordering::Relaxed)
-                && let Some(found) = found.get(at)
-            {
-                let some = at * piece..batch.len().min((at + 1) * piece);
-                let asked = some
-                    .clone()
-                    .map(|at| {
-                        self.asked(
-                            &batch[at],
-                            known.at(at),
-                            self.live_at(added, at, now),
-                            limits,
-                        )
-                    })
-                    .collect();
-                // Nobody else has this one.
-                let _ = found.set(self.search_some(some, asked, added, &mut scratch));
-            }
-            self.lock_scratches().push(scratch);
-            nanoseconds.fetch_add(
-                thread_time().saturating_sub(start).as_nanos() as u64,
-                Ordering::Relaxed,
-            );
-        })?;
-        let mut all = Vec::with_capacity(batch.len());
-        for found in found {
-            all.extend(found.into_inner().unwrap_or_else(|| Ok(Vec::new()))?);
-        }
-        Ok((all, Duration::from_nanos(nanoseconds.into_inner())))
+        Ok((all, time))
     }
 
-    fn threads_for(&self, batch: &[Request<'_>]) -> usize {
-        let pieces = (self.pace * batch.len() as u32).as_nanos() / ALONE.as_nanos();
+    /// The number of threads that are worth waking for a batch.
+    fn threads_for(&self, requests: usize) -> usize {
+        let expected = self.time_per_request * requests.to_u32();
+        let worth_it = expected.as_nanos() / SOLO_SEARCH.as_nanos();
         self.options
             .threads
-            .min(batch.len())
-            .min(pieces as usize)
+            .min(requests)
+            .min(usize::try_from(worth_it).unwrap_or(usize::MAX))
             .max(1)
+    }
+
+    /// Searches for some requests of a batch on this thread, and measures its processor time.
+    fn search_piece(
+        &self,
+        batch: &SearchBatch<'_>,
+        piece: Range<usize>,
+    ) -> Result<(BatchHits, Duration)> {
+        let start = thread_time();
+        let mut scratch = self.lock_scratches().pop().unwrap_or_default();
+        let queries = piece.clone().map(|at| self.query(batch, at)).collect();
+        let hits = self.search_all_sources(batch, piece, queries, &mut scratch);
+        self.lock_scratches().push(scratch);
+        Ok((hits?, thread_time().saturating_sub(start)))
     }
 
     fn lock_scratches(&self) -> MutexGuard<'_, Vec<SearchScratch>> {
@@ -251,131 +279,120 @@ impl History {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is looked for: of a document that is known, only what came before it.
-    fn asked<'l>(
-        &self,
-        request: &Request<'_>,
-        known: Option<u64>,
-        live: LiveFilter<'l>,
-        limits: &MatchLimits,
-    ) -> SearchQuery<'l> {
-        // A document without tokens is like nothing.
-        let top = if request.print.is_some() {
-            limits.top
-        } else {
-            0
-        };
+    /// The query of a request: for a stored document, only among the entries before it.
+    fn query(&self, batch: &SearchBatch<'_>, at: usize) -> SearchQuery<'_> {
+        let print = batch.requests[at].print;
+        // A document without tokens matches nothing.
+        let top = print.map_or(0, |_| batch.limits.top);
         let live = LiveFilter {
-            end_sequence: known.unwrap_or(u64::MAX),
-            ..live
+            end_sequence: batch.stored.sequence(at).unwrap_or(u64::MAX),
+            ..self.live_at(batch.added, at, batch.now)
         };
-        SearchQuery::new(
-            request.print.unwrap_or_default(),
-            live,
-            BestMatches::new(limits.min_similarity, top),
-        )
+        let best = BestMatches::new(batch.limits.min_similarity, top);
+        SearchQuery::new(print.unwrap_or_default(), live, best)
     }
 
-    fn search_some(
+    /// Searches segments, memtables and the earlier requests of the batch, in this order.
+    fn search_all_sources(
         &self,
-        some: Range<usize>,
-        mut asked: Vec<SearchQuery<'_>>,
-        added: &BatchEntries,
+        batch: &SearchBatch<'_>,
+        piece: Range<usize>,
+        mut queries: Vec<SearchQuery<'_>>,
         scratch: &mut SearchScratch,
-    ) -> Result<Vec<Vec<Hit>>> {
-        let (first_sequence, first_time) = asked.first().map_or((0, 0), |asked| {
-            (asked.live.first_sequence, asked.live.first_time)
-        });
-        let is_alive = |last_sequence: u64, last_time: u32| {
-            last_sequence >= first_sequence && last_time >= first_time
+    ) -> Result<BatchHits> {
+        let Some(live) = queries.first().map(|query| query.live) else {
+            return Ok(Vec::new());
         };
         for (number, SegmentState { segment, .. }) in self.segments.iter().enumerate() {
-            if is_alive(
-                segment.description.sequences[1],
-                segment.description.times[1],
-            ) {
-                search(&**segment, number, &mut asked, scratch)?;
+            if live.may_contain(segment.last_sequence(), segment.last_time()) {
+                search(&**segment, number, &mut queries, scratch)?;
             }
         }
         for (number, memtable) in self.memtables().enumerate() {
-            if memtable
-                .last()
-                .is_some_and(|(sequence, time)| is_alive(sequence, time))
-            {
-                search(memtable, number, &mut asked, scratch)?;
+            let last = memtable.last();
+            if last.is_some_and(|(sequence, time)| live.may_contain(sequence, time)) {
+                search(memtable, number, &mut queries, scratch)?;
             }
         }
-        for (at, asked) in some.zip(&mut asked) {
-            added.search(added.before(at), asked)?;
+        for (at, query) in piece.zip(&mut queries) {
+            let count = batch.added.count_before(at);
+            batch.added.search(count, query)?;
         }
-        Ok(asked
+        Ok(queries
             .into_iter()
-            .map(|asked| asked.best.into_hits())
+            .map(|query| query.best.into_hits())
             .collect())
     }
 
-    fn answer(&self, batch: &[Request<'_>], found: &[Hit]) -> Result<Answer> {
-        let id = |found: &Hit| match found.at {
-            HitLocation::Segment(number, entry) => self.segments[number].segment.read_id(entry),
-            HitLocation::Memtable(number, entry) => self
-                .waiting
-                .get(number)
-                .map_or(&self.memtable, |memtable| memtable)
-                .id(entry)
-                .map(str::to_owned),
-            HitLocation::Batch(number) => Ok(batch[number].id.to_owned()),
-        };
-        let matches = found
+    fn answer(&self, batch: &[Request<'_>], hits: &[Hit]) -> Result<Answer> {
+        let matches: Result<_> = hits
             .iter()
-            .map(|found| {
+            .map(|hit| {
                 Ok(Match {
-                    id: id(found)?,
-                    likeness: found.likeness,
+                    id: self.id_at(batch, hit.location)?,
+                    similarity: hit.similarity,
                 })
             })
-            .collect::<Result<Vec<_>>>()?;
-        Ok(Answer { matches })
+            .collect();
+        Ok(Answer { matches: matches? })
     }
 
-    /// Adds those that are to be added and are not there yet, to the journal first.
-    fn add(&mut self, batch: &[Request<'_>], known: &StoredDocuments, now: u32) -> Result<()> {
-        let mut lines = Vec::new();
-        for (at, request) in batch.iter().enumerate() {
-            if let Some(print) = request
-                .print
-                .filter(|_| request.add && known.at(at).is_none())
-            {
-                let sequence = self.next_sequence + lines.len() as u64;
-                lines.push(JournalRecord::Add(NewEntry {
+    fn id_at(&self, batch: &[Request<'_>], location: HitLocation) -> Result<String> {
+        match location {
+            HitLocation::Segment(number, entry) => self.segments[number].segment.read_id(entry),
+            HitLocation::Memtable(number, entry) => {
+                let memtable = self.flushing.get(number).map_or(&self.memtable, |it| it);
+                memtable.id(entry).map(str::to_owned)
+            }
+            HitLocation::Batch(number) => Ok(batch[number].id.to_owned()),
+        }
+    }
+
+    /// Adds the new documents of a batch, to the journal first.
+    fn add(&mut self, batch: &[Request<'_>], stored: &StoredDocuments, now: u32) -> Result<()> {
+        let is_new = |at: usize| batch[at].add && stored.sequence(at).is_none();
+        let new = (0..batch.len())
+            .filter(|&at| is_new(at))
+            .filter_map(|at| Some((batch[at].id, batch[at].print?)));
+        let records: Vec<JournalRecord> = (self.next_sequence..)
+            .zip(new)
+            .map(|(sequence, (id, print))| {
+                JournalRecord::Add(NewEntry {
                     print,
                     sequence,
                     time: now,
-                    id: request.id.into(),
-                }));
-            }
-        }
-        if lines.is_empty() {
+                    id: id.into(),
+                })
+            })
+            .collect();
+        if records.is_empty() {
             return Ok(());
         }
         self.last_time = now;
-        let (most, mut lines) = (self.memtable_limit(), &lines[..]);
-        // A journal has a fixed number of entries: the batch may be for two.
-        while !lines.is_empty() {
-            let room = most.saturating_sub(self.memtable.count()) as usize;
-            let (now, later) = lines.split_at(room.min(lines.len()));
-            self.writing()?.journal.append(now)?;
-            self.take(now);
+        self.append_and_apply(&records)?;
+        self.prepare_next_journal();
+        Ok(())
+    }
+
+    /// Appends new entries to the journal and the memtable. Both hold a fixed number of entries, so
+    /// a batch may be divided between two of them.
+    fn append_and_apply(&mut self, mut records: &[JournalRecord]) -> Result<()> {
+        let limit = self.memtable_limit();
+        while !records.is_empty() {
+            let room = limit.saturating_sub(self.memtable.count()).to_usize();
+            let (now, later) = records.split_at(room.min(records.len()));
+            self.writer()?.journal.append(now)?;
+            self.apply(now);
             if now.len() == room {
-                self.next_journal()?;
+                self.rotate_journal()?;
             }
-            lines = later;
+            records = later;
         }
-        self.look_ahead();
         Ok(())
     }
 }
 
-/// The first sequence number of these entries that counts.
+/// The first sequence number of these entries that is live.
 fn first_live(
     source: &dyn EntrySource,
     entries: &[u32],
@@ -384,9 +401,23 @@ fn first_live(
     let mut first = None;
     for &entry in entries {
         let sequence = source.sequence(entry)?;
-        if live.has(sequence, source.time(entry)?) && first.is_none_or(|first| sequence < first) {
+        if live.contains(sequence, source.time(entry)?)
+            && first.is_none_or(|first| sequence < first)
+        {
             first = Some(sequence);
         }
     }
     Ok(first)
+}
+
+/// The processor time of this thread. Wall-clock time would include that of other processes.
+fn thread_time() -> Duration {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the call writes to a borrowed value. If it fails, that stays 0.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
 }

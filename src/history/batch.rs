@@ -1,57 +1,65 @@
-//! Requests that are answered together: which of them are of documents that the history has, and what each sees of those before it.
+//! A batch of requests: which documents are stored already, and what each request sees of the
+//! requests before it.
 
 use super::{
     answer::Request,
     search::{
-        print_halves::{PrintBody, PrintHead, join, split},
+        print_halves::{PrintBody, PrintHead, join_print, split_print},
         scan::scan,
-        searcher::SearchQuery,
+        searchable::SearchQuery,
         similarity::{Hit, HitLocation, PrintSimilarity},
     },
 };
-use crate::{base::error::Result, text::stream::Print};
+use crate::{
+    base::{error::Result, num::ToU64},
+    text::stream::Print,
+};
 use std::collections::HashMap;
 
-/// Of each request the sequence number of the entry that is its document, if there is one: in the history, or of a request before it.
+/// For each request the sequence number of its document, if that is stored already or will be by an
+/// earlier request of the batch.
 pub struct StoredDocuments(Vec<Option<u64>>);
 
 impl StoredDocuments {
-    /// `stored` has those that are in the history; the next entry gets `next_sequence`, and only the newest `most` are remembered.
+    /// `stored` has the documents in the history. The next entry gets `next_sequence`, and only the
+    /// newest `max_entries` count.
     pub fn new(
         batch: &[Request<'_>],
         stored: &[Option<u64>],
         next_sequence: u64,
-        most: u64,
+        max_entries: u64,
     ) -> Self {
-        let (mut known, mut next) = (stored.to_vec(), next_sequence);
+        let mut sequences = stored.to_vec();
+        let mut next = next_sequence;
         let mut seen: HashMap<(&str, Print), u64> = HashMap::with_capacity(batch.len());
-        for (request, known) in batch.iter().zip(&mut known) {
+        for (request, stored) in batch.iter().zip(&mut sequences) {
             let Some(print) = request.print else { continue };
-            if known.is_none() {
-                *known = seen
+            if stored.is_none() {
+                *stored = seen
                     .get(&(request.id, print))
                     .copied()
-                    .filter(|&sequence| sequence >= next.saturating_sub(most));
+                    .filter(|&sequence| sequence >= next.saturating_sub(max_entries));
             }
-            if let Some(sequence) = *known {
+            if let Some(sequence) = *stored {
                 seen.insert((request.id, print), sequence);
             } else if request.add {
                 seen.insert((request.id, print), next);
                 next += 1;
             }
         }
-        Self(known)
+        Self(sequences)
     }
 
-    pub fn at(&self, at: usize) -> Option<u64> {
+    /// The sequence number of the document of a request, by its place in the batch.
+    pub fn sequence(&self, at: usize) -> Option<u64> {
         self.0[at]
     }
 }
 
-/// Those of a batch that will be added.
+/// The entries that a batch will add.
 pub struct BatchEntries {
-    /// Where in the batch.
-    at: Vec<usize>,
+    /// The place of each in the batch.
+    places: Vec<usize>,
     heads: Vec<PrintHead>,
     bodies: Vec<PrintBody>,
     first_sequence: u64,
@@ -59,21 +67,23 @@ pub struct BatchEntries {
 }
 
 impl BatchEntries {
+    /// The first of them gets the sequence number `first_sequence`.
     pub fn new(
         batch: &[Request<'_>],
-        known: &StoredDocuments,
+        stored: &StoredDocuments,
         first_sequence: u64,
         time: u32,
     ) -> Self {
-        let is_new = |(at, request): &(usize, &Request<'_>)| request.add && known.at(*at).is_none();
+        let is_new =
+            |(at, request): &(usize, &Request<'_>)| request.add && stored.sequence(*at).is_none();
         let added = batch
             .iter()
             .enumerate()
             .filter(is_new)
             .filter_map(|(at, request)| Some((at, request.print?)));
-        let (at, (heads, bodies)) = added.map(|(at, print)| (at, split(&print))).unzip();
+        let (places, (heads, bodies)) = added.map(|(at, print)| (at, split_print(&print))).unzip();
         Self {
-            at,
+            places,
             heads,
             bodies,
             first_sequence,
@@ -81,30 +91,33 @@ impl BatchEntries {
         }
     }
 
-    /// How many come before a request.
-    pub fn before(&self, at: usize) -> usize {
-        self.at.partition_point(|&other| other < at)
+    /// The number of entries before a request.
+    pub fn count_before(&self, at: usize) -> usize {
+        self.places.partition_point(|&place| place < at)
     }
 
-    /// Looks at the first so many.
-    pub fn search(&self, count: usize, asked: &mut SearchQuery<'_>) -> Result<()> {
-        if asked.best.is_full_of_equals() {
+    /// Searches the first `count` entries.
+    pub fn search(&self, count: usize, query: &mut SearchQuery<'_>) -> Result<()> {
+        if query.best.is_final() {
             return Ok(());
         }
-        let (print, cardinality, reach) = (asked.print, asked.cardinality, asked.reach());
-        scan(&self.bodies[..count], &print, reach, &mut |number, _| {
-            let other = join(self.heads[number], &self.bodies[number]);
-            let likeness =
-                PrintSimilarity::new(cardinality + other.cardinality(), other.distance(&print));
-            asked.offer(
-                Hit {
-                    likeness,
-                    sequence: self.first_sequence + number as u64,
-                    at: HitLocation::Batch(self.at[number]),
-                },
-                self.time,
-            );
-            Ok(asked.reach())
-        })
+        let print = query.print;
+        let cardinality = query.cardinality;
+        scan(
+            &self.bodies[..count],
+            &print,
+            query.max_distance(),
+            &mut |number, _| {
+                let other = join_print(self.heads[number], &self.bodies[number]);
+                let bits = cardinality + other.cardinality();
+                let hit = Hit {
+                    similarity: PrintSimilarity::new(bits, other.distance(&print)),
+                    sequence: self.first_sequence + number.to_u64(),
+                    location: HitLocation::Batch(self.places[number]),
+                };
+                query.offer(hit, self.time);
+                Ok(query.max_distance())
+            },
+        )
     }
 }

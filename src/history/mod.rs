@@ -37,7 +37,6 @@
 //! history and remote servers, [`service`] the socket server.
 
 mod search;
-mod search_threads;
 mod store;
 
 mod answer;

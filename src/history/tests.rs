@@ -4,21 +4,25 @@ use super::{
     Answer, History, MatchLimits, PrintSimilarity, Ratio, Request, StoreOptions,
     search::{
         plan::tests::{any_steps, steps_by_three},
-        print_halves::{BODY_BYTES, PrintBody, split, words_of},
-        searcher::{LiveFilter, SearchQuery, SearchScratch, SearchableEntries, search},
+        print_halves::{BODY_BYTES, PrintBody, body_words, split_print},
+        searchable::{LiveFilter, SearchQuery, SearchableEntries},
+        searcher::{SearchScratch, search},
         similarity::BestMatches,
     },
     store::{
         journal::{JournalDirectory, JournalRecord, SyncPolicy, replay},
         manifest::{HistoryManifest, journal_path},
         memtable::{Memtable, NewEntry},
-        segment::EntrySource,
         segment_writer::write_segment,
         synced_lengths::SyncedLengths,
         verify::verify,
     },
 };
-use crate::text::stream::Print;
+use crate::{
+    base::num::{ToF64, ToU32, ToU64, ToUsize},
+    history::search::searchable::EntrySource,
+    text::stream::Print,
+};
 use proptest::prelude::*;
 use std::{
     collections::HashSet,
@@ -66,7 +70,7 @@ fn brute(
     let mut found: Vec<_> = history
         .iter()
         .map(|(number, other)| (*number, PrintSimilarity::of(print, other)))
-        .filter(|(_, likeness)| likeness.reaches(min_similarity))
+        .filter(|(_, similarity)| similarity.is_at_least(min_similarity))
         .collect();
     found.sort_by(|(_, one), (_, two)| (two.shared * one.union).cmp(&(one.shared * two.union)));
     found.truncate(top);
@@ -78,7 +82,7 @@ fn memtable(prints: &[Print]) -> Memtable {
     let added = |(&print, sequence)| NewEntry {
         print,
         sequence,
-        time: sequence as u32,
+        time: sequence.to_u32(),
         id: format!("d{sequence}").into(),
     };
     prints
@@ -116,7 +120,7 @@ fn found(
             .best
             .into_hits()
             .iter()
-            .map(|found| (found.sequence, found.likeness))
+            .map(|found| (found.sequence, found.similarity))
             .collect()
     };
     asked.into_iter().map(of).collect()
@@ -139,7 +143,7 @@ proptest! {
         let path = |name: &str| directory.path().join(name);
         let first = write_segment(&[&one], &|_, _| true, 0, &path("a"), &stop).unwrap();
         // The rest, from a source in which what is in the first is not kept.
-        let second = write_segment(&[&two], &|sequence, _| sequence >= cut as u64, 0, &path("b"), &stop).unwrap();
+        let second = write_segment(&[&two], &|sequence, _| sequence >= cut.to_u64(), 0, &path("b"), &stop).unwrap();
         let sources: Vec<&dyn EntrySource> = first.iter().chain(&second).map(|segment| segment as &dyn EntrySource).collect();
         let mut merged = write_segment(&sources, &|_, _| true, 2, &path("c"), &stop).unwrap().unwrap();
         let all: Vec<_> = (0..).zip(prints.iter().copied()).collect();
@@ -154,10 +158,10 @@ proptest! {
         prop_assert_eq!(&found(&prints, min_similarity, top, &[&searching(&merged)]), &expected);
         for (number, print) in prints.iter().enumerate() {
             let id = format!("d{number}");
-            prop_assert_eq!(two.with_id(&id).unwrap(), [number as u32]);
+            prop_assert_eq!(two.with_id(&id).unwrap(), [number.to_u32()]);
             let entries = merged.with_id(&id).unwrap();
             prop_assert_eq!(entries.len(), 1);
-            prop_assert_eq!((merged.sequence(entries[0]).unwrap(), merged.time(entries[0]).unwrap()), (number as u64, number as u32));
+            prop_assert_eq!((merged.sequence(entries[0]).unwrap(), merged.time(entries[0]).unwrap()), (number.to_u64(), number.to_u32()));
             prop_assert_eq!(merged.print(entries[0]).unwrap(), *print);
         }
     }
@@ -254,8 +258,8 @@ fn many(count: usize, seed: u64) -> Vec<Print> {
     for number in 0..count {
         let mut print = Print([next(), next(), next(), next()]);
         if number % 5 == 4 {
-            print = prints[next() as usize % prints.len()];
-            (0..next() % 20).for_each(|_| print.0[next() as usize % 4] ^= 1 << (next() % 64));
+            print = prints[next().to_usize() % prints.len()];
+            (0..next() % 20).for_each(|_| print.0[next().to_usize() % 4] ^= 1 << (next() % 64));
         }
         prints.push(print);
     }
@@ -318,7 +322,7 @@ fn a_history_finds_what_a_look_at_all_finds() {
         let found: Vec<_> = answer
             .matches
             .iter()
-            .map(|found| (found.id[1..].parse::<u64>().unwrap(), found.likeness))
+            .map(|found| (found.id[1..].parse::<u64>().unwrap(), found.similarity))
             .collect();
         assert_eq!(found, expected, "{at}");
     }
@@ -381,7 +385,7 @@ fn what_is_removed_or_forgotten_is_not_found() {
         .0;
         assert_eq!(again(&mut history, 4500).is_some(), is_found, "{age}");
         // Files of which nothing is left are gone, those that were being merged included; what is in memory is not yet.
-        history.settle(true).unwrap();
+        history.collect_finished_jobs(true).unwrap();
         assert_eq!(
             history.entries() < 300,
             !is_found,
@@ -432,7 +436,7 @@ impl Model {
         };
         let answer = found
             .into_iter()
-            .map(|(sequence, likeness)| (id(sequence), likeness))
+            .map(|(sequence, similarity)| (id(sequence), similarity))
             .collect();
         if request.add && own.is_none() {
             self.entries.push((self.next, request.id.to_owned(), print));
@@ -468,13 +472,13 @@ proptest! {
             let requests: Vec<_> = some.iter().map(request).collect();
             let answers = history.ask(&requests, &limits).unwrap();
             for (request, answer) in requests.iter().zip(answers) {
-                let found: Vec<_> = answer.matches.into_iter().map(|found| (found.id, found.likeness)).collect();
+                let found: Vec<_> = answer.matches.into_iter().map(|found| (found.id, found.similarity)).collect();
                 prop_assert_eq!(found, model.ask(request, &limits, most), "{} in batch {}", request.id, number);
             }
             for (_, id) in removed.iter().filter(|(at, _)| at / batch == number) {
                 let live = |entry: &(u64, String, Print)| entry.0 >= model.next.saturating_sub(most) && entry.1 == ids[*id];
                 let count = model.entries.iter().filter(|entry| live(entry)).count();
-                prop_assert_eq!(history.remove(&ids[*id]).unwrap(), count as u64);
+                prop_assert_eq!(history.remove(&ids[*id]).unwrap(), count.to_u64());
                 model.entries.retain(|entry| entry.1 != ids[*id]);
             }
             if number % 5 == 4 {
@@ -521,9 +525,12 @@ fn what_was_not_delivered_is_not_stored() {
         Ok(())
     });
     assert!(failed.is_err() && (1..9000).contains(&delivered));
-    assert_eq!(history.next_sequence, delivered as u64);
+    assert_eq!(history.next_sequence, delivered.to_u64());
     drop(history);
-    assert_eq!(verify(directory.path()).unwrap().arrived, delivered as u64);
+    assert_eq!(
+        verify(directory.path()).unwrap().arrived,
+        delivered.to_u64()
+    );
 }
 
 /// Of four journals none need be on disk when the machine dies: whatever is whole is there, numbers are not given twice, and all answers are right.
@@ -552,14 +559,14 @@ fn every_journal_may_be_torn() {
         let synced_lengths = Arc::new(SyncedLengths::open(directory, 1).unwrap());
         let journals = JournalDirectory {
             directory: directory.to_owned(),
-            every: SyncPolicy::Never,
+            sync: SyncPolicy::Never,
             synced_lengths,
         };
-        let mut journal = journals.create(number as u64, first as u64).unwrap();
+        let mut journal = journals.create(number.to_u64(), first.to_u64()).unwrap();
         for at in (first..first + 100).step_by(10) {
             let added = |at: usize| NewEntry {
                 print: prints[at],
-                sequence: at as u64,
+                sequence: at.to_u64(),
                 time: 1000,
                 id: format!("d{at}").into(),
             };
@@ -579,11 +586,11 @@ fn every_journal_may_be_torn() {
     let second = journal_path(directory, 2);
     let bytes = std::fs::read(&second).unwrap();
     std::fs::write(&second, &bytes[..bytes.len() / 2]).unwrap();
-    let left = 100 + replay(&second, 0).unwrap().lines.len();
+    let left = 100 + replay(&second, 0).unwrap().records.len();
     assert!((120..180).contains(&left));
     let all: Vec<_> = (0..)
         .zip(prints.iter().copied())
-        .filter(|(at, _)| !(left as u64..200).contains(at))
+        .filter(|(at, _)| !(left.to_u64()..200).contains(at))
         .collect();
     let ensure_right = |history: &mut History| {
         for print in &prints {
@@ -601,7 +608,7 @@ fn every_journal_may_be_torn() {
             let found: Vec<_> = answer
                 .matches
                 .iter()
-                .map(|found| (found.id[1..].parse::<u64>().unwrap(), found.likeness))
+                .map(|found| (found.id[1..].parse::<u64>().unwrap(), found.similarity))
                 .collect();
             assert_eq!(found, brute(&all, print, limits.min_similarity, limits.top));
         }
@@ -618,7 +625,7 @@ fn every_journal_may_be_torn() {
     ensure_right(&mut reader);
     let verified = verify(directory).unwrap();
     assert!(
-        verified.entries == all.len() as u64 && verified.journals[1].unfinished_bytes > 0,
+        verified.entries == all.len().to_u64() && verified.journals[1].unfinished_bytes > 0,
         "{verified:?}"
     );
     let (mut history, notes) = History::open(directory, options()).unwrap();
@@ -650,7 +657,7 @@ fn synced_journals(directory: &std::path::Path) {
     let synced_lengths = Arc::new(SyncedLengths::open(directory, 1).unwrap());
     let journals = JournalDirectory {
         directory: directory.to_owned(),
-        every: SyncPolicy::Never,
+        sync: SyncPolicy::Never,
         synced_lengths,
     };
     for number in 1..=3 {
@@ -861,7 +868,7 @@ fn the_removal_of_a_lost_entry_is_not_that_of_another() {
 fn scan_against_memory() {
     let some: Vec<PrintBody> = many(1 << 20, 3)
         .iter()
-        .map(|print| split(print).1)
+        .map(|print| split_print(print).1)
         .collect();
     let bodies: Vec<PrintBody> = some
         .iter()
@@ -879,7 +886,7 @@ fn scan_against_memory() {
     };
     let sum = best(&mut || {
         let add = |sum: u64, body: &PrintBody| {
-            words_of(body)
+            body_words(body)
                 .iter()
                 .fold(sum, |sum, word| sum.wrapping_add(*word))
         };
@@ -888,7 +895,7 @@ fn scan_against_memory() {
     let asked = Print([5; 4]);
     let scan =
         best(&mut || super::search::scan::scan(&bodies, &asked, 8, &mut |_, _| Ok(8)).unwrap());
-    let rate = |seconds: f64| (BODY_BYTES * bodies.len()) as f64 / seconds / 1e9;
+    let rate = |seconds: f64| (BODY_BYTES * bodies.len()).to_f64() / seconds / 1e9;
     eprintln!(
         "| a plain sum, GB/s | the scan, GB/s | the scan takes |\n| ---: | ---: | ---: |\n| {:.1} | {:.1} | {:.2} × |",
         rate(sum),

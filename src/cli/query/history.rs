@@ -347,7 +347,7 @@ fn stats_table(stats: &HistoryStats) -> String {
 /// Reads each, never, or a time such as 100ms.
 fn parse_sync(text: &str) -> Result<SyncPolicy, anyhow::Error> {
     match text {
-        "each" => Ok(SyncPolicy::Each),
+        "each" => Ok(SyncPolicy::EveryBatch),
         "never" => Ok(SyncPolicy::Never),
         _ => match parse_milliseconds(text) {
             Some(milliseconds @ 1..=86_400_000) => {
@@ -387,7 +387,7 @@ mod tests {
     fn times_are_read() {
         let interval = |milliseconds| SyncPolicy::Interval(Duration::from_millis(milliseconds));
         for (text, expected) in [
-            ("each", SyncPolicy::Each),
+            ("each", SyncPolicy::EveryBatch),
             ("never", SyncPolicy::Never),
             ("100ms", interval(100)),
             ("2m", interval(120_000)),

@@ -1,4 +1,4 @@
-//! Where a server is: a Unix socket, or a port.
+//! Addresses and sockets: Unix sockets and TCP ports.
 
 use crate::base::error::{Error, Place, Result};
 use std::{
@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-/// How long it takes at most to see whether somebody listens.
+/// The timeout of the check whether a process listens.
 const LOOK: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl fmt::Display for ServiceAddress {
     }
 }
 
-/// `unix:/run/dedup.sock`, `tcp:127.0.0.1:7000`
+/// Parses `unix:/run/dedup.sock` and `tcp:127.0.0.1:7000`.
 impl FromStr for ServiceAddress {
     type Err = String;
 
@@ -56,7 +56,7 @@ impl FromStr for ServiceAddress {
     }
 }
 
-/// A connection, which one thread may read and another one write.
+/// A connection; one thread may read while another writes.
 #[derive(Debug)]
 pub enum Connection {
     Unix(UnixStream),
@@ -64,7 +64,7 @@ pub enum Connection {
 }
 
 impl Connection {
-    /// Connects, or gives up after a while.
+    /// Connects within a time limit.
     pub fn connect(address: &ServiceAddress, limit: Duration) -> io::Result<Self> {
         match address {
             ServiceAddress::Unix(path) => connect_unix(path, limit).map(Self::Unix),
@@ -81,7 +81,7 @@ impl Connection {
         }
     }
 
-    /// Lines are short, and somebody waits for each. A machine that went away without a word is noticed after some 90 seconds.
+    /// Lines are short and latency matters. A vanished peer is noticed after about 90 seconds.
     fn over_tcp(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         keep_alive(&stream)?;
@@ -89,7 +89,7 @@ impl Connection {
     }
 
     pub fn set_read_limit(&self, limit: Duration) -> io::Result<()> {
-        // 0 would be for ever.
+        // A timeout of 0 would mean none.
         let limit = Some(limit.max(Duration::from_millis(1)));
         match self {
             Self::Unix(stream) => stream.set_read_timeout(limit),
@@ -105,13 +105,13 @@ impl Connection {
         }
     }
 
-    /// Writes as much as goes without waiting.
+    /// Writes as much as possible without blocking.
     pub fn write_now(&self, bytes: &[u8]) -> io::Result<usize> {
         #[cfg(target_vendor = "apple")]
         let flags = libc::MSG_DONTWAIT;
         #[cfg(not(target_vendor = "apple"))]
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-        // SAFETY: the bytes are borrowed, and the descriptor is open as long as the stream is.
+        // SAFETY: the bytes are borrowed, and the descriptor is open as long as the connection.
         let send = || unsafe {
             libc::send(
                 self.as_fd().as_raw_fd(),
@@ -133,7 +133,7 @@ impl Connection {
     }
 
     pub fn shut(&self, how: Shutdown) {
-        // Whoever is gone already need not be told.
+        // The peer may be gone already.
         let _ = match self {
             Self::Unix(stream) => stream.shutdown(how),
             Self::Tcp(stream) => stream.shutdown(how),
@@ -172,16 +172,17 @@ impl Write for &Connection {
     }
 }
 
-/// A socket that waits for connections.
+/// A listening socket.
 #[derive(Debug)]
 pub enum SocketListener {
-    /// With its path and what tells its file from others.
+    /// With its path, and the device and inode of its file.
     Unix(UnixListener, PathBuf, (u64, u64)),
     Tcp(TcpListener),
 }
 
 impl SocketListener {
-    /// Listens. Only this machine can connect, and with a Unix socket only this user, unless anybody is allowed to.
+    /// Listens. Only this machine, or with a Unix socket only this user, can connect, unless
+    /// `allow_remote`.
     pub fn bind(address: &ServiceAddress, allow_remote: bool) -> Result<Self> {
         match address {
             ServiceAddress::Unix(path) => Self::bind_unix(path),
@@ -203,7 +204,8 @@ impl SocketListener {
         Ok(Self::Tcp(listener))
     }
 
-    /// The socket appears under its name when it can be used, and by nobody else: made in a directory of its own, and renamed.
+    /// Creates the socket in a private directory and renames it, so that it appears when it is
+    /// usable and belongs to this user only.
     fn bind_unix(path: &Path) -> Result<Self> {
         ensure_free(path)?;
         let failed = |error| Error::io(path.display(), error);
@@ -229,7 +231,7 @@ impl SocketListener {
         ))
     }
 
-    /// Where it really listens: a port 0 has become another one.
+    /// The address it listens on: the system has replaced port 0.
     pub fn address(&self) -> io::Result<ServiceAddress> {
         match self {
             Self::Unix(_, path, _) => Ok(ServiceAddress::Unix(path.clone())),
@@ -237,7 +239,7 @@ impl SocketListener {
         }
     }
 
-    /// The next connection, which waits for nothing; an error of the kind WouldBlock if there is none.
+    /// The next connection, non-blocking; an error of the kind `WouldBlock` if there is none.
     pub fn accept(&self) -> io::Result<Connection> {
         match self {
             Self::Unix(listener, ..) => {
@@ -263,7 +265,7 @@ impl AsFd for SocketListener {
     }
 }
 
-/// Nothing is left of a Unix socket; unless another process has put its own there meanwhile.
+/// Deletes a Unix socket, unless another process has replaced it.
 impl Drop for SocketListener {
     fn drop(&mut self) {
         if let Self::Unix(_, path, own) = self
@@ -274,7 +276,7 @@ impl Drop for SocketListener {
     }
 }
 
-/// Has the system ask a peer that says nothing whether it is still there: after 60 seconds, and then each 10; the third time is the last.
+/// Lets the system probe a silent peer: after 60 seconds, then every 10, three times.
 fn keep_alive(stream: &TcpStream) -> io::Result<()> {
     let mut options = vec![(libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)];
     #[cfg(target_os = "linux")]
@@ -286,7 +288,8 @@ fn keep_alive(stream: &TcpStream) -> io::Result<()> {
     for (level, name, value) in options {
         let (value, length): (libc::c_int, _) =
             (value, size_of::<libc::c_int>() as libc::socklen_t);
-        // SAFETY: the descriptor is open as long as the stream is borrowed, and the value is as long as it is said to be.
+        // SAFETY: the descriptor is open while the stream is borrowed, and the length is that of
+        // the value.
         let set = unsafe {
             libc::setsockopt(
                 stream.as_raw_fd(),
@@ -303,10 +306,10 @@ fn keep_alive(stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Connects, or gives up after a while: who listens and does not accept may have as many connections as it can have.
+/// Connects within a time limit: a listener that does not accept may have a full backlog.
 fn connect_unix(path: &Path, limit: Duration) -> io::Result<UnixStream> {
     let bytes = path.as_os_str().as_bytes();
-    // SAFETY: an address of zeros is one, without a name.
+    // SAFETY: all zeros are a valid address, without a name.
     let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
     if bytes.len() >= address.sun_path.len() {
         let what = format!(
@@ -322,7 +325,7 @@ fn connect_unix(path: &Path, limit: Duration) -> io::Result<UnixStream> {
         .iter_mut()
         .zip(bytes)
         .for_each(|(to, from)| *to = *from as libc::c_char);
-    // SAFETY: calls without pointers; the descriptor is new and nobody else's.
+    // SAFETY: calls without pointers; the descriptor is new and owned here.
     let stream = unsafe {
         let descriptor = libc::socket(libc::AF_UNIX, libc::SOCK_STREAM, 0);
         if descriptor < 0 {
@@ -331,9 +334,9 @@ fn connect_unix(path: &Path, limit: Duration) -> io::Result<UnixStream> {
         libc::fcntl(descriptor, libc::F_SETFD, libc::FD_CLOEXEC);
         UnixStream::from_raw_fd(descriptor)
     };
-    // This holds for the connection itself, too.
+    // The write timeout also limits `connect`.
     stream.set_write_timeout(Some(limit.max(Duration::from_millis(1))))?;
-    // SAFETY: the address is as long as it is said to be.
+    // SAFETY: the length is that of the address.
     let connected = unsafe {
         libc::connect(
             stream.as_raw_fd(),
@@ -353,7 +356,8 @@ fn connect_unix(path: &Path, limit: Duration) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
-/// Refuses a socket on which somebody listens, and a file that is none. One that a dead process left may be replaced.
+/// Refuses a socket that a process listens on, and a file that is no socket. The socket of a dead
+/// process may be replaced.
 fn ensure_free(path: &Path) -> Result<()> {
     let refused = |what: &str| Err(Error::damaged(Place::path(path), what));
     match fs::symlink_metadata(path) {

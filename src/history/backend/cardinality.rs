@@ -1,11 +1,11 @@
-//! A range of cardinalities.
+//! A range of cardinalities: the part of a history that one server keeps.
 
 use std::{fmt, ops::RangeInclusive, str::FromStr};
 
 /// The greatest cardinality of a print.
 const MOST: u32 = 256;
 
-/// Prints with so many bits, both ends included.
+/// Prints with this many one bits, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CardinalityRange {
     pub first: u32,
@@ -37,7 +37,7 @@ impl fmt::Display for CardinalityRange {
     }
 }
 
-/// `0..127`
+/// Parses `0..127`.
 impl FromStr for CardinalityRange {
     type Err = String;
 

@@ -1,4 +1,4 @@
-//! A history of this process.
+//! A history in this process.
 
 use super::{
     CardinalityRange, HelloReply, HistoryBackend, MatchReply, ProblemReporter, RemovalReply,
@@ -11,7 +11,7 @@ use crate::{
 };
 use std::path::Path;
 
-/// A history, and which prints are added to it.
+/// A history, and the cardinalities of the prints that are added to it.
 pub struct LocalHistory {
     history: History,
     buckets: CardinalityRange,
@@ -20,7 +20,7 @@ pub struct LocalHistory {
 }
 
 impl LocalHistory {
-    /// Opens a history or makes one, and tells what of it was lost to a crash.
+    /// Opens or creates a history, and reports what was lost in a crash.
     pub fn open(
         directory: &Path,
         options: StoreOptions,
@@ -38,9 +38,9 @@ impl LocalHistory {
         })
     }
 
-    fn tell_notes(&mut self) {
+    fn report_problems(&mut self) {
         self.history
-            .notes()
+            .take_problems()
             .iter()
             .for_each(|note| (self.tell)(note));
     }
@@ -49,7 +49,7 @@ impl LocalHistory {
         print.is_none_or(|print| self.buckets.contains(print.cardinality()))
     }
 
-    /// The same requests, of which only those are added that belong here.
+    /// The same requests, adding only prints in the range of cardinalities.
     fn kept<'r>(&self, requests: &[Request<'r>]) -> Vec<Request<'r>> {
         requests
             .iter()
@@ -68,7 +68,7 @@ fn replies(
 ) -> Vec<MatchReply> {
     let reply = |(answer, (asked, kept)): (Answer, (&Request<'_>, &Request<'_>))| {
         let found = answer.matches.into_iter().map(|found| ReplyMatch {
-            similarity: found.likeness.similarity(),
+            similarity: found.similarity.to_f64(),
             id: found.id,
         });
         MatchReply {
@@ -102,7 +102,7 @@ impl HistoryBackend for LocalHistory {
     fn ask(&mut self, requests: &[Request<'_>]) -> Result<Vec<MatchReply>> {
         let kept = self.kept(requests);
         let answers = self.history.ask(&kept, &self.limits)?;
-        self.tell_notes();
+        self.report_problems();
         Ok(replies(answers, requests, &kept))
     }
 
@@ -118,13 +118,13 @@ impl HistoryBackend for LocalHistory {
                 done = some.end;
                 deliver(&replies(answers, &requests[some.clone()], &kept[some]))
             })?;
-        self.tell_notes();
+        self.report_problems();
         Ok(())
     }
 
     fn remove(&mut self, id: &str) -> Result<RemovalReply> {
         let count = self.history.remove(id)?;
-        self.tell_notes();
+        self.report_problems();
         Ok(RemovalReply {
             count,
             missing: Vec::new(),

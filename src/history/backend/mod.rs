@@ -1,7 +1,8 @@
-//! Who answers: a history that is here, or several that are elsewhere.
+//! What answers requests: a local history, or several remote ones.
 //!
-//! [`HistoryBackend`] is what both have in common. [`LocalHistory`] is a history of this process; a [`UpstreamRouter`] asks servers, each of which keeps the
-//! prints of a range of cardinalities, and makes one answer of theirs.
+//! [`HistoryBackend`] is their common trait. [`LocalHistory`] is a history in this process; an
+//! [`UpstreamRouter`] asks servers, each of which keeps the prints of a range of cardinalities, and
+//! combines their answers.
 
 mod address;
 mod cardinality;
@@ -24,15 +25,15 @@ use crate::{
 };
 use std::{path::PathBuf, sync::Arc};
 
-/// Is told what goes wrong meanwhile, and what is well again.
+/// Receives problems, and when they are over.
 pub type ProblemReporter = Arc<dyn Fn(&Problem) + Send + Sync>;
 
-/// A line of a request or an answer has at most so many bytes.
+/// The greatest length of a line of a request or an answer.
 pub const LINE_BYTES: usize = 64 << 20;
-/// An id has at most so many bytes.
+/// The greatest length of an id.
 pub const ID_BYTES: usize = 64 << 10;
 
-/// Refuses an id that is too long: it would be in memory, and in answers, again and again.
+/// Refuses a long id, which would be in memory and in answers many times.
 pub fn ensure_id_is_short(id: &str) -> Result<(), String> {
     if id.len() > ID_BYTES {
         return Err(format!(
@@ -43,10 +44,10 @@ pub fn ensure_id_is_short(id: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Whom to ask.
+/// Where answers come from.
 #[derive(Debug, Clone)]
 pub enum BackendSource {
-    /// A history, of which this keeps only prints of some cardinalities. Its scheme is that of the input.
+    /// A local history that adds only prints of some cardinalities, with the scheme of the input.
     Directory {
         directory: PathBuf,
         options: history::StoreOptions,
@@ -56,7 +57,7 @@ pub enum BackendSource {
     Upstreams(Vec<ServiceAddress>),
 }
 
-/// Opens a history, or connects to servers. The scheme, where it is known, must be theirs.
+/// Opens a history or connects to servers. The scheme, if given, must be theirs.
 pub fn open(
     of: &BackendSource,
     scheme: Option<PrintScheme>,

@@ -1,4 +1,4 @@
-//! Finds servers again that were lost, in the background.
+//! Reconnects to lost servers in the background.
 
 use super::{ServiceAddress, upstream::UpstreamConnection};
 use crate::base::error::{Error, Result};
@@ -8,11 +8,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The first wait; each one that is in vain doubles it.
+/// The time before the second attempt; it doubles with each failed one.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
-/// A thread that connects again, and again.
+/// A dedicated thread that tries to reconnect: it sleeps most of the time.
 pub struct Reconnector {
     shared: Arc<ReconnectShared>,
     thread: Option<thread::JoinHandle<()>>,
@@ -31,7 +31,7 @@ struct ReconnectState {
     is_over: bool,
 }
 
-/// A server by its number, and when it is tried next.
+/// A lost server by its number, and when to try it next.
 #[derive(Clone)]
 struct LostUpstream {
     number: usize,
@@ -54,7 +54,8 @@ impl Reconnector {
         })
     }
 
-    /// Has a server looked for. `is_refused`: it is there, but cannot be used, and that will not change soon.
+    /// Starts to reconnect to a server. `is_refused`: it is there but does not fit, which will not
+    /// change soon.
     pub fn seek(&self, number: usize, address: &ServiceAddress, is_refused: bool) {
         let wait = if is_refused { LONGEST_WAIT } else { FIRST_WAIT };
         let due = Instant::now()
@@ -72,7 +73,7 @@ impl Reconnector {
         self.shared.changed.notify_all();
     }
 
-    /// Those that are back.
+    /// The servers that are connected again.
     pub fn found(&self) -> Vec<(usize, UpstreamConnection)> {
         std::mem::take(&mut self.shared.lock().found)
     }
@@ -115,7 +116,7 @@ impl ReconnectShared {
         }
     }
 
-    /// Waits until one is due; none when it is over.
+    /// Waits until an attempt is due; `None` when the thread should end.
     fn next(&self) -> Option<LostUpstream> {
         let mut state = self.lock();
         while !state.is_over {

@@ -1,4 +1,4 @@
-//! What is answered, and how it is written.
+//! Replies of a backend, and their JSON.
 
 use super::CardinalityRange;
 use crate::{
@@ -16,28 +16,29 @@ use std::{io::Write, sync::Arc};
 pub trait HistoryBackend: Send {
     fn scheme(&self) -> &PrintScheme;
     fn hello(&self) -> HelloReply;
-    /// A reply for each request. Documents are stored when this returns.
+    /// A reply for each request. When this returns, the documents are stored.
     fn ask(&mut self, requests: &[Request<'_>]) -> Result<Vec<MatchReply>>;
-    /// Hands replies to `deliver`, some at a time and in order, before their documents are stored: if the process dies or `deliver` fails,
-    /// no document is stored whose reply was not delivered. Servers that are asked elsewhere store them earlier.
+    /// Passes replies to `deliver`, some at a time and in order, before their documents are stored:
+    /// if the process dies or `deliver` fails, no document without a delivered reply is stored.
+    /// Remote servers store them earlier.
     fn ask_and_deliver(
         &mut self,
         requests: &[Request<'_>],
         deliver: &mut dyn FnMut(&[MatchReply]) -> Result<()>,
     ) -> Result<()>;
-    /// Removes all entries that have this id.
+    /// Removes all entries with this id.
     fn remove(&mut self, id: &str) -> Result<RemovalReply>;
-    /// Returns when all that was added is on disk.
+    /// Returns when all additions are on disk.
     fn close(self: Box<Self>) -> Result<()>;
 }
 
-/// What was found, the best first.
+/// The matches of a document, best first.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct MatchReply {
     pub matches: Vec<ReplyMatch>,
-    /// It was to be added, and was not.
+    /// Whether the document was to be added, but was not.
     pub is_left_out: bool,
-    /// Who should have been asked, and could not be.
+    /// The servers that could not be asked.
     pub missing: Vec<Arc<str>>,
 }
 
@@ -53,7 +54,7 @@ pub struct RemovalReply {
     pub missing: Vec<Arc<str>>,
 }
 
-/// What one tells of itself.
+/// What a backend says about itself.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HelloReply {
     pub scheme: String,
@@ -91,7 +92,7 @@ impl RemovalReply {
     }
 }
 
-/// `{"doc":…,"best":{"doc":…,"similarity":…}}`, and all matches where more than one was asked for.
+/// `{"doc":…,"best":{"doc":…,"similarity":…}}`, and all matches if more than one may be asked for.
 pub fn put_reply(out: &mut Vec<u8>, id: &str, reply: &MatchReply, with_all: bool) {
     fn record(found: &ReplyMatch) -> HistoryMatch<'_> {
         HistoryMatch {

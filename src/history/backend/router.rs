@@ -1,8 +1,9 @@
-//! One answer of those of several servers, each of which keeps prints of a range of cardinalities.
+//! Combines the answers of several servers, each of which keeps prints of a range of cardinalities.
 //!
-//! A print goes to the server that keeps its cardinality, to be added, and to those whose prints can be alike at all: two
-//! cardinalities that are too far apart rule that out. Each server answers in the order of what it is sent on one connection, so
-//! each request sees all that came before it. A server that fails, or does not answer in time, is left out and named until it is back.
+//! A print goes to the server that keeps its cardinality, to be added, and to those that may have
+//! similar prints: cardinalities that are too far apart rule that out. Each server answers in the
+//! order of its connection, so each request sees all before it. A server that fails or is late is
+//! left out, and named in answers, until it is back.
 
 use super::{
     CardinalityRange, HelloReply, HistoryBackend, MatchReply, ProblemReporter, RemovalReply,
@@ -21,14 +22,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Nobody waits longer for a server.
+/// The longest wait for a server.
 const LIMIT: Duration = Duration::from_secs(2);
-/// So many requests are sent before their answers are read: fewer than a server takes without an answer being read, so that both
-/// never wait for each other.
+/// Requests that are sent before their answers are read: fewer than a server accepts with unread
+/// answers, so that both never wait for each other.
 const WINDOW_REQUESTS: usize = 512;
 const WINDOW_BYTES: usize = 1 << 20;
 
-/// Servers that are asked as if they were one history.
+/// Servers that answer as if they were one history.
 pub struct UpstreamRouter {
     scheme: PrintScheme,
     limits: MatchLimits,
@@ -40,14 +41,15 @@ pub struct UpstreamRouter {
 struct UpstreamServer {
     address: ServiceAddress,
     name: Arc<str>,
-    /// None while it is lost.
+    /// `None` while it is lost.
     upstream: Option<UpstreamConnection>,
-    /// None as long as it was never there.
+    /// `None` if it was never connected.
     buckets: Option<CardinalityRange>,
 }
 
 impl UpstreamRouter {
-    /// Connects to all. One that is not there is looked for from then on; one that does not fit the others is an error.
+    /// Connects to all servers. It keeps trying those that are not there; one that does not fit the
+    /// others is an error.
     pub fn connect(
         addresses: &[ServiceAddress],
         scheme: Option<&PrintScheme>,
@@ -100,7 +102,7 @@ impl UpstreamRouter {
         Ok(front)
     }
 
-    /// Tells which cardinalities nobody keeps.
+    /// Reports cardinalities that no server keeps.
     fn tell_gaps(&self) {
         let is_kept = |cardinality: &u32| {
             self.members.iter().any(|member| {
@@ -125,7 +127,7 @@ impl UpstreamRouter {
         }
     }
 
-    /// Takes in those that are back.
+    /// Takes back the servers that are connected again.
     fn welcome(&mut self) {
         for (number, upstream) in self.reconnector.found() {
             let place = self.members[number].place();
@@ -162,7 +164,8 @@ impl UpstreamRouter {
         self.reconnector.seek(number, &member.address, false);
     }
 
-    /// In the order of the buckets: of equals, those of the lower cardinality are named first.
+    /// The servers in order of their ranges: of equal matches, those of lower cardinality come
+    /// first.
     fn order(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.members.len()).collect();
         order.sort_by_key(|&number| {
@@ -192,7 +195,7 @@ impl UpstreamRouter {
             self.receive(number, asked, window, &mut replies, deadline);
         }
         for reply in &mut replies {
-            // Similarities of prints are so far apart that six decimals tell them all. The order is kept among equals.
+            // Six decimals distinguish all similarities of prints. The sort is stable.
             reply
                 .matches
                 .sort_by_key(|found| Reverse((found.similarity * 1e6).round() as u64));
@@ -205,7 +208,8 @@ impl UpstreamRouter {
         self.members.iter().any(|member| member.keeps(cardinality))
     }
 
-    /// Sends a server those of a window that concern it, and says which. What it cannot be asked is noted.
+    /// Sends the requests of a window that concern a server, and returns their places. Notes those
+    /// that it could not send.
     fn send(
         &mut self,
         number: usize,
@@ -219,7 +223,7 @@ impl UpstreamRouter {
             let cardinality = print.cardinality();
             if member.buckets.is_none_or(|buckets| {
                 buckets.contains(cardinality)
-                    || buckets.overlaps(&min_similarity.cardinalities(cardinality))
+                    || buckets.overlaps(&min_similarity.cardinality_range(cardinality))
             }) {
                 put_request(
                     &mut lines,
@@ -295,7 +299,7 @@ impl HistoryBackend for UpstreamRouter {
         &self.scheme
     }
 
-    /// Of all together; the entries are those that they had when they were last connected.
+    /// For all servers together; the number of entries is that of the last connection.
     fn hello(&self) -> HelloReply {
         let buckets = || self.members.iter().filter_map(|member| member.buckets);
         let (first, last) = (
@@ -355,7 +359,7 @@ impl HistoryBackend for UpstreamRouter {
                     removed.missing.extend(done.missing);
                     continue;
                 }
-                // It is there, and only read: whatever it has is still there.
+                // It is read-only, so its entries are still there.
                 Some(Ok(None)) => {}
                 Some(Err(error)) => self.lose(number, &error),
                 None => {}
@@ -365,13 +369,13 @@ impl HistoryBackend for UpstreamRouter {
         Ok(removed)
     }
 
-    /// What the servers keep they have on disk themselves.
+    /// The servers sync their entries themselves.
     fn close(self: Box<Self>) -> Result<()> {
         Ok(())
     }
 }
 
-/// How many of these requests are sent before answers are read: one at least.
+/// How many requests to send before reading answers: at least one.
 fn window_length(requests: &[Request<'_>]) -> usize {
     let mut bytes = 0;
     let fits = |request: &&Request<'_>| {
@@ -411,7 +415,7 @@ impl UpstreamServer {
     }
 }
 
-/// Refuses a server whose answers would not go with those of the others.
+/// Refuses a server whose answers do not fit those of the others.
 fn ensure_fits(
     hello: &HelloReply,
     number: usize,

@@ -1,4 +1,4 @@
-//! A connection to a server: lines to it, and its answers.
+//! A connection to an upstream server.
 
 use super::{
     CardinalityRange, Connection, HelloReply, LINE_BYTES, MatchReply, RemovalReply, ReplyMatch,
@@ -13,10 +13,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A server that has said hello.
+/// A connected server that has introduced itself.
 pub struct UpstreamConnection {
     stream: Connection,
-    /// What was read, and how much of it was handed out.
+    /// Received bytes, and how many of them were returned.
     buffer: Vec<u8>,
     at: usize,
     block: Vec<u8>,
@@ -25,11 +25,11 @@ pub struct UpstreamConnection {
 
 const READ_BYTES: usize = 64 << 10;
 const GRACE: Duration = Duration::from_millis(200);
-/// A wrong answer is told with its beginning only.
+/// The characters of an unexpected answer that a message shows.
 const SHOWN_CHARS: usize = 200;
 
 impl UpstreamConnection {
-    /// Connects and asks who is there.
+    /// Connects and asks the server about itself.
     pub fn connect(address: &ServiceAddress, limit: Duration) -> io::Result<Self> {
         let deadline = Instant::now() + limit;
         let stream = Connection::connect(address, limit)?;
@@ -53,17 +53,17 @@ impl UpstreamConnection {
         Ok(upstream)
     }
 
-    /// Sends lines. They are few enough for the server to read them all before any answer is taken.
+    /// Sends lines: few enough for the server to read them all before any answer is read.
     pub fn send(&mut self, lines: &[u8]) -> io::Result<()> {
         (&self.stream).write_all(lines)
     }
 
-    /// The next answer.
+    /// The next reply.
     pub fn reply(&mut self, deadline: Instant) -> io::Result<MatchReply> {
         parse_reply(self.line(deadline)?)
     }
 
-    /// What was removed; none if it says that nothing can be.
+    /// The reply to a removal; `None` if the server is read-only.
     pub fn removed(&mut self, deadline: Instant) -> io::Result<Option<RemovalReply>> {
         #[derive(Deserialize)]
         #[serde(untagged)]
@@ -89,7 +89,7 @@ impl UpstreamConnection {
         }
     }
 
-    /// The next line, without its end.
+    /// The next line, without its line feed.
     fn line(&mut self, deadline: Instant) -> io::Result<&[u8]> {
         let mut scanned = self.at;
         loop {
@@ -110,7 +110,7 @@ impl UpstreamConnection {
     }
 
     fn read(&mut self, deadline: Instant) -> io::Result<()> {
-        // Another server may have used up the time: what this one has said meanwhile is still taken.
+        // Another server may have used up the time: what this one has sent by now still counts.
         let now = Instant::now();
         if now > deadline + GRACE {
             return Err(late());

@@ -1,36 +1,45 @@
-//! Prints cut into parts, and of each part an address.
+//! Prints cut into parts, and the table address of each part.
 //!
-//! If two prints differ in at most d bits, then cut into eight parts they differ in at most ⌊d/8⌋ bits of one of them: so who looks
-//! up each part, and all numbers that are so near to it, misses nothing (the pigeonhole principle). Of a part's 32 bits some
-//! make the address of a bucket: those of which about half the prints have a 1, as bits that are nearly always the same tell little.
-//! Of the others as many as there is room for stand beside each entry, and spare most of them a look at their print.
+//! If two prints differ in at most d bits, at least one of their eight parts differs in at most
+//! ⌊d/8⌋ bits: so looking up each part, and all numbers within that distance of it, misses nothing
+//! (the pigeonhole principle). Some of a part's 32 bits make the address of a bucket: those that
+//! are 1 in about half the prints, as bits that are nearly always the same distinguish little. As
+//! many of the others as fit, the *rest*, are stored with each entry, and rule out most entries
+//! without reading their prints.
 
-use crate::text::stream::{PRINT_BITS, Print};
+use crate::{
+    base::num::{ToU32, ToU64, ToUsize},
+    history::search::low_half,
+    text::stream::{PRINT_BITS, Print},
+};
 use std::sync::{LazyLock, OnceLock};
 
-/// Seven tables, one part needs none, and the print itself stay below sixty bytes; more tables would take fewer steps each.
+/// With eight parts, seven tables (part 0 needs none) and the print itself take less than sixty
+/// bytes an entry; more tables would need fewer lookups each.
 pub const PARTS: usize = 8;
-/// Bits of a part: half a word of a print.
+/// The bits of a part: half a word of a print.
 pub const PART_BITS: usize = PRINT_BITS / PARTS;
 /// All parts of a print.
 pub type PrintParts = [u32; PARTS];
 
-/// The bits of a part, lowest first.
+/// A part of a print.
 #[inline(always)]
 fn part_of(print: &Print, part: usize) -> u32 {
-    (print.0[part / 2] >> (PART_BITS * (part % 2))) as u32
+    low_half(print.0[part / 2] >> (PART_BITS * (part % 2)))
 }
 
 pub fn parts_of(print: &Print) -> PrintParts {
     std::array::from_fn(|part| part_of(print, part))
 }
 
-/// How many bits an address has, if so many entries are to have the same, about, or twice as many.
+/// The number of address bits with which an address has at least `bucket` entries on average, and
+/// less than twice as many.
 pub fn address_bits(entries: u32, bucket: u32) -> u32 {
     (entries / bucket).checked_ilog2().unwrap_or(0).min(30)
 }
 
-/// Moves the bits of a mask to the low end (Hacker's Delight, 7-4): five steps, whatever the mask.
+/// Moves the bits of a mask to the low end (Hacker's Delight, 7-4) in five steps, whatever the
+/// mask.
 #[derive(Debug, Clone, Copy)]
 struct BitGather {
     mask: u32,
@@ -41,7 +50,7 @@ impl BitGather {
     fn new(mask: u32) -> Self {
         let (mut left, mut zeros, mut moves) = (mask, !mask << 1, [0; 5]);
         for (step, moved) in moves.iter_mut().enumerate() {
-            // Of each bit whether an odd number of zeros is to its right.
+            // For each bit, whether the number of zeros to its right is odd.
             let mut odd = zeros ^ (zeros << 1);
             for shift in [2, 4, 8, 16] {
                 odd ^= odd << shift;
@@ -64,17 +73,17 @@ impl BitGather {
     }
 }
 
-/// The bits of a part that make its address, and those that stand beside an entry.
+/// The bits of a part that make its address, and those of its rest.
 pub type PartMasks = [u32; 2];
 
-/// Where a print is in one table: the bucket, and the bits that stand beside the entry.
+/// The key of a print in one table: its bucket, and the rest that is stored with the entry.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PartKey {
     pub address: u32,
     pub rest: u32,
 }
 
-/// Makes addresses.
+/// Computes the keys of prints.
 #[derive(Debug, Clone)]
 pub struct PartKeys {
     parts: Vec<(BitGather, BitGather)>,
@@ -106,7 +115,7 @@ impl PartKeys {
     }
 }
 
-/// Counts the ones of each bit, to find the bits that tell most.
+/// Counts the ones of each bit, to choose the bits that distinguish most.
 pub struct BitCounts {
     counts: Vec<u32>,
     prints: u32,
@@ -128,22 +137,22 @@ impl BitCounts {
         self.prints += 1;
     }
 
-    /// For each part so many bits for its address, and of the others those that stand beside an entry, for which so many have room.
+    /// The masks of each part: so many address bits, and `room` of the others for the rest.
     pub fn masks(&self, address_bits: impl Fn(usize) -> u32, room: u32) -> Vec<PartMasks> {
         let mask = |part: usize| {
             let mut bits: Vec<usize> = (0..PART_BITS).collect();
             bits.sort_by_key(|bit| {
                 (2 * i64::from(self.counts[part * PART_BITS + bit]) - i64::from(self.prints)).abs()
             });
-            let (address, others) = bits.split_at(PART_BITS.min(address_bits(part) as usize));
-            [address, &others[..others.len().min(room as usize)]]
+            let (address, others) = bits.split_at(PART_BITS.min(address_bits(part).to_usize()));
+            [address, &others[..others.len().min(room.to_usize())]]
                 .map(|bits| bits.iter().fold(0, |mask, bit| mask | 1 << bit))
         };
         (0..PARTS).map(mask).collect()
     }
 }
 
-/// Whether masks from a file can be used.
+/// Whether masks from a file are usable.
 pub fn are_valid_masks(
     masks: &[PartMasks],
     address_bits: impl Fn(usize) -> u32,
@@ -157,7 +166,7 @@ pub fn are_valid_masks(
     masks.len() == PARTS && masks.iter().enumerate().all(fits)
 }
 
-/// How many numbers of up to 32 bits differ from one of them in at most so many.
+/// The number of `bits`-bit numbers within a Hamming distance of one of them.
 pub fn hamming_ball_size(bits: u32, distance: u32) -> u64 {
     static ALL: LazyLock<[[u64; 33]; 33]> = LazyLock::new(|| {
         let sphere = |bits: u64, distance: u64| {
@@ -167,32 +176,32 @@ pub fn hamming_ball_size(bits: u32, distance: u32) -> u64 {
         };
         std::array::from_fn(|bits| {
             std::array::from_fn(|most| {
-                (0..=most as u64)
-                    .map(|distance| sphere(bits as u64, distance))
+                (0..=most.to_u64())
+                    .map(|distance| sphere(bits.to_u64(), distance))
                     .sum()
             })
         })
     });
-    ALL[bits.min(32) as usize][distance.min(32) as usize]
+    ALL[bits.min(32).to_usize()][distance.min(32).to_usize()]
 }
 
-/// All numbers of some bits, those with the fewest ones first.
+/// All numbers of some bits, sorted by their number of ones.
 #[derive(Debug, Clone)]
 pub struct BitFlips {
     numbers: Vec<u32>,
-    /// How many have up to so many ones.
+    /// How many numbers have at most 0, 1, 2 … ones.
     ends: Vec<usize>,
 }
 
-/// Of how many bits all numbers are kept.
+/// The greatest number of bits for which all numbers are stored.
 pub const FLIP_BITS: u32 = 10;
 
 impl BitFlips {
-    /// Of up to [`FLIP_BITS`] bits.
+    /// The numbers of up to [`FLIP_BITS`] bits.
     pub fn of(bits: u32) -> &'static Self {
         static ALL: [OnceLock<BitFlips>; FLIP_BITS as usize + 1] =
             [const { OnceLock::new() }; FLIP_BITS as usize + 1];
-        ALL[bits as usize].get_or_init(|| Self::new(bits))
+        ALL[bits.to_usize()].get_or_init(|| Self::new(bits))
     }
 
     fn new(bits: u32) -> Self {
@@ -204,16 +213,17 @@ impl BitFlips {
         Self { numbers, ends }
     }
 
-    /// Those with at most so many ones.
+    /// The numbers with at most so many ones.
     #[inline(always)]
     pub fn up_to(&self, ones: u32) -> &[u32] {
-        &self.numbers[..self.ends[self.ends.len().min(ones as usize + 1) - 1]]
+        &self.numbers[..self.ends[self.ends.len().min(ones.to_usize() + 1) - 1]]
     }
 }
 
-/// The numbers of so many bits that have so many ones, the least first.
+/// The numbers of some bits with a given number of ones, in rising order.
 ///
-/// An iterator, not a function that is given another: what is called from within is compiled for the processor that is there.
+/// An iterator, not a function with a callback: so its loop body is compiled for the instruction
+/// set of its caller.
 pub struct NumbersWithOnes {
     next: u64,
     end: u64,
@@ -238,7 +248,7 @@ impl Iterator for NumbersWithOnes {
         if number >= self.end {
             return None;
         }
-        // The next number with as many ones (Gosper).
+        // The next number with as many ones (Gosper's hack).
         let lowest = number & number.wrapping_neg();
         let ripple = number + lowest;
         self.next = if number == 0 {
@@ -246,7 +256,7 @@ impl Iterator for NumbersWithOnes {
         } else {
             (((ripple ^ number) >> 2) >> lowest.trailing_zeros()) | ripple
         };
-        Some(number as u32)
+        Some(number.to_u32())
     }
 }
 
@@ -269,7 +279,7 @@ mod tests {
                 let before = ones
                     .checked_sub(1)
                     .map_or(0, |fewer| hamming_ball_size(bits, fewer));
-                assert_eq!(seen.len() as u64, hamming_ball_size(bits, ones) - before);
+                assert_eq!(seen.len().to_u64(), hamming_ball_size(bits, ones) - before);
             }
         }
     }
@@ -288,7 +298,7 @@ mod tests {
         );
         assert!(flips.up_to(3).iter().all(|flip| flip.count_ones() <= 3));
         for ones in 0..12 {
-            assert_eq!(flips.up_to(ones).len() as u64, hamming_ball_size(9, ones));
+            assert_eq!(flips.up_to(ones).len().to_u64(), hamming_ball_size(9, ones));
         }
         assert_eq!(
             (
@@ -314,8 +324,8 @@ mod tests {
                 let (one, two) = (keys.key(&one, part), keys.key(&two, part));
                 (one.address ^ two.address).count_ones() + (one.rest ^ two.rest).count_ones()
             };
-            // Of a part's bits that make no address those are kept that there is room for.
-            let lost: u32 = (0..PARTS).map(|part| (PART_BITS as u32).saturating_sub(address_bits(part) + room)).sum();
+            // Of the other bits of a part, the rest has as many as fit.
+            let lost: u32 = (0..PARTS).map(|part| (PART_BITS.to_u32()).saturating_sub(address_bits(part) + room)).sum();
             let all: u32 = (0..PARTS).map(apart).sum();
             prop_assert!(all <= one.distance(&two) && all + lost >= one.distance(&two));
         }

@@ -1,34 +1,46 @@
-//! The table of a part in a segment: which entries have which address, in some four and a quarter bytes an entry.
+//! The table of a part in a segment: from address to entries, in about 4.25 bytes an entry.
 //!
 //! ```text
-//! where the slots of each address begin, and the end | buckets: of each address all slots
-//! a bucket: the upper half of each slot | the lower half of each | high bits of the entries' numbers
+//! directory: where the slots of each address begin, and the end | buckets: the slots of each
+//! address
+//! a bucket: the upper half of each slot | the lower half of each | high bits of the entry numbers
 //! ```
 //!
-//! A slot has 32 bits: those of the key that are not in the address, its rest, above low bits of the entry's number, as many as an address
-//! has. So nearly all slots are known to be too far by their upper halves, sixteen of which are looked at at once.
+//! A slot has 32 bits: the rest of the key (its bits that are not in the address) above low bits of
+//! the entry number, as many as an address has. So the upper halves rule out nearly all slots,
+//! sixteen at a time.
 //!
-//! The entries of an address rise, and so do the high bits of their numbers. They are written in unary (Elias and Fano): a zero for every
-//! number that these can be, and before it a one for each entry of which they are that number. Where n entries have 2^b addresses, these
-//! are about n/2^b zeros and as many ones an address: two bits an entry.
+//! The entries of an address are sorted, and so are the high bits of their numbers. These are
+//! stored in unary (Elias–Fano): for each possible value a one for each entry that has it, then a
+//! zero. With n entries and 2^b addresses there are about n/2^b zeros and as many ones an address:
+//! two bits an entry.
 //!
-//! CardinalityRange begin at whole bytes. For that each has up to seven bits more than it needs, so that one can say where it begins
-//! without reading any other: see [`TableLayout::bucket`].
+//! Buckets begin at whole bytes. Each has up to seven spare bits for that, so that its start can be
+//! computed without reading any other: see [`TableLayout::bucket`].
 
 use super::{
     part_keys::{PART_BITS, PartKey},
     scan::NearHalves,
 };
-use crate::base::{error::Result, files::Sealed};
-use crate::history::store::throttle::politely;
+use crate::{
+    base::{
+        error::Result,
+        files::Sealed,
+        num::{ToU32, ToUsize},
+    },
+    history::{
+        search::{high_half, low_half},
+        store::throttle::throttled,
+    },
+};
 use serde::{Deserialize, Serialize};
 
-/// Bits of a slot, and one for its entry in unary.
+/// The bits of a slot, and one for its entry in unary.
 const SLOT_BITS: u64 = PART_BITS as u64 + 1;
 const HALF_BYTES: u64 = 2;
-/// Bits of an address at most.
-pub const MOST_ADDRESS_BITS: u32 = 24;
-/// Halves that are looked at together.
+/// The greatest number of address bits.
+pub const MAX_ADDRESS_BITS: u32 = 24;
+/// Halves that are compared together.
 const TOGETHER: u64 = 16;
 /// Bytes that can be read after the last bucket.
 const PADDING: usize = 64;
@@ -40,12 +52,12 @@ pub struct TableSections {
     pub buckets: u64,
 }
 
-/// What is where in a table of so many entries.
+/// The layout of a table.
 #[derive(Debug, Clone, Copy)]
 struct TableLayout {
-    /// Of an address, and of the low bits of entries.
+    /// The number of bits of an address, and of the low bits of entry numbers.
     bits: u32,
-    /// How many numbers the high bits can be.
+    /// The number of values of the high bits.
     highs: u64,
 }
 
@@ -73,41 +85,42 @@ impl TableLayout {
         }
     }
 
-    /// Where the bucket of an address begins whose first slot is that one, in bytes. If h is the bits for the zeros, and as a slot has 33:
-    /// ⌈(33·start + (h + 7)·address)/8⌉, which is no less than where the one before it ends.
+    /// Where the bucket of an address begins, in bytes, if its first slot is `start`. With 33 bits
+    /// a slot and h bits for the zeros: ⌈(33·start + (h + 7)·address)/8⌉, which is not before the
+    /// end of the previous bucket.
     #[inline(always)]
     fn bucket(self, address: u32, start: u32) -> u64 {
         let bits = u64::from(start) * SLOT_BITS + u64::from(address) * (self.highs + 7);
         bits.div_ceil(8)
     }
 
-    /// Where the upper half of a slot begins, which is the n-th of its bucket, and the lower.
+    /// Where the upper and the lower half of the n-th slot of a bucket begin.
     #[inline(always)]
     fn halves(slots: &BucketSlots, number: u64) -> [u64; 2] {
         let upper = slots.at + HALF_BYTES * number;
         [upper, upper + HALF_BYTES * slots.count()]
     }
 
-    /// The bit where the high bits begin.
+    /// The bit at which the high bits begin.
     #[inline(always)]
     fn first_high(slots: &BucketSlots) -> u64 {
         8 * (slots.at + 2 * HALF_BYTES * slots.count())
     }
 
-    /// A slot as it is written.
+    /// A slot as it is stored.
     #[inline(always)]
     fn slot(self, entry: u32, rest: u32) -> u32 {
         rest << self.bits | entry & !self.rest_mask()
     }
 
-    /// The bits of a slot that are of the rest.
+    /// The bits of a slot that belong to the rest.
     #[inline(always)]
     fn rest_mask(self) -> u32 {
         u32::MAX << self.bits
     }
 }
 
-/// The sections of a table that is made.
+/// The sections of a table to be written.
 #[derive(Debug)]
 pub struct BuiltTable {
     pub directory: Vec<u32>,
@@ -115,34 +128,34 @@ pub struct BuiltTable {
 }
 
 impl BuiltTable {
-    /// Of so many entries, with addresses of so many bits.
+    /// A table of `count` entries, with addresses of `bits` bits.
     pub fn new(count: u32, bits: u32, key: impl Fn(u32) -> PartKey) -> Self {
         let mut directory = vec![0_u32; (1 << bits) + 1];
-        for entry in politely(0..count) {
-            directory[key(entry).address as usize + 1] += 1;
+        for entry in throttled(0..count) {
+            directory[key(entry).address.to_usize() + 1] += 1;
         }
-        politely(1..directory.len()).for_each(|at| directory[at] += directory[at - 1]);
-        // Of each slot the entry and, above it, the rest.
-        let (mut next, mut slots) = (directory.clone(), vec![0_u64; count as usize]);
-        for entry in politely(0..count) {
+        throttled(1..directory.len()).for_each(|at| directory[at] += directory[at - 1]);
+        // Each slot has its entry in the lower half, and the rest in the upper one.
+        let (mut next, mut slots) = (directory.clone(), vec![0_u64; count.to_usize()]);
+        for entry in throttled(0..count) {
             let PartKey { address, rest } = key(entry);
-            let slot = &mut next[address as usize];
-            slots[*slot as usize] = u64::from(rest) << 32 | u64::from(entry);
+            let slot = &mut next[address.to_usize()];
+            slots[slot.to_usize()] = u64::from(rest) << 32 | u64::from(entry);
             *slot += 1;
         }
         drop(next);
         let layout = TableLayout::new(count, bits);
-        let mut buckets = vec![0; layout.bucket(1 << bits, count) as usize + PADDING];
-        for (address, ends) in politely((0..).zip(directory.windows(2))) {
+        let mut buckets = vec![0; layout.bucket(1 << bits, count).to_usize() + PADDING];
+        for (address, ends) in throttled((0..).zip(directory.windows(2))) {
             let (start, end) = (ends[0], ends[1]);
             let of_bucket = BucketSlots {
                 at: layout.bucket(address, start),
                 start,
                 end,
             };
-            for (number, &slot) in (0..).zip(&slots[start as usize..end as usize]) {
-                let entry = slot as u32;
-                let slot = layout.slot(entry, (slot >> 32) as u32);
+            for (number, &slot) in (0..).zip(&slots[start.to_usize()..end.to_usize()]) {
+                let entry = low_half(slot);
+                let slot = layout.slot(entry, high_half(slot));
                 for (at, half) in TableLayout::halves(&of_bucket, number)
                     .into_iter()
                     .zip([slot >> 16, slot & 0xffff])
@@ -160,9 +173,9 @@ impl BuiltTable {
     }
 }
 
-/// Puts bits, up to 57, where there are none; there is room for eight bytes.
+/// Sets bits, up to 57 of them, in a place where all are zero and eight bytes can be accessed.
 fn put_bits(bytes: &mut [u8], at: u64, bits: u64) {
-    if let Some(word) = bytes[at as usize / 8..].first_chunk_mut() {
+    if let Some(word) = bytes[at.to_usize() / 8..].first_chunk_mut() {
         *word = (u64::from_le_bytes(*word) | bits << (at % 8)).to_le_bytes();
     }
 }
@@ -170,15 +183,15 @@ fn put_bits(bytes: &mut [u8], at: u64, bits: u64) {
 /// How far the high bits of a bucket were read.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SlotCursor {
-    /// None before the first.
+    /// `None` before the first word.
     word: Option<u64>,
     /// The first bit of the word.
     at: u64,
-    /// Ones of the bucket before the word.
+    /// The ones of the bucket before the word.
     seen: u32,
 }
 
-/// A table, to read.
+/// Reads a table.
 #[derive(Clone, Copy)]
 pub struct PartTableReader<'t> {
     file: &'t Sealed,
@@ -202,17 +215,17 @@ impl<'t> PartTableReader<'t> {
             .prefetch(self.table.directory + 4 * u64::from(address));
     }
 
-    /// Also asks for their upper halves.
+    /// The slots of an address; prefetches their upper halves.
     #[inline(always)]
     pub fn slots(self, address: u32) -> Result<BucketSlots> {
         let both = self.word(self.table.directory + 4 * u64::from(address))?;
-        let (start, end) = (both as u32, (both >> 32) as u32);
+        let (start, end) = (low_half(both), high_half(both));
         let slots = BucketSlots {
             at: self.layout.bucket(address, start),
             start,
             end: end.max(start),
         };
-        // As many lines of the cache as nearly all have.
+        // As many cache lines as nearly all buckets have.
         let (first, bytes) = (self.table.buckets + slots.at, HALF_BYTES * slots.count());
         (0..bytes.min(192))
             .step_by(64)
@@ -221,7 +234,8 @@ impl<'t> PartTableReader<'t> {
         Ok(slots)
     }
 
-    /// Calls with those of so many slots from one of them on whose upper halves differ from that of a rest in at most so many bits.
+    /// Calls with those of `count` slots from `from` on whose upper half differs from that of the
+    /// rest in at most so many bits.
     #[inline(always)]
     pub fn near<const AVX2: bool>(
         self,
@@ -243,19 +257,19 @@ impl<'t> PartTableReader<'t> {
         Ok(())
     }
 
-    /// Asks for what [`Self::entry`] looks at.
+    /// Prefetches what [`Self::entry`] reads.
     #[inline(always)]
     pub fn prefetch_slot(self, slots: &BucketSlots, slot: u32) {
         let number = u64::from(slot - slots.start);
         self.file
             .prefetch(self.table.buckets + TableLayout::halves(slots, number)[1]);
-        // As many zeros as ones, about.
+        // There are about as many zeros as ones.
         self.file
             .prefetch(self.table.buckets + (TableLayout::first_high(slots) + 2 * number) / 8);
     }
 
-    /// The entry of a slot, if the rest of its key differs from that one in at most so many bits.
-    /// Slots are asked for in their order, with one cursor.
+    /// The entry of a slot if its rest differs from `rest` in at most `most` bits. Slots are read
+    /// in order, with one cursor.
     #[inline(always)]
     pub fn entry<const FAST: bool>(
         self,
@@ -269,17 +283,17 @@ impl<'t> PartTableReader<'t> {
         let [upper, lower] = TableLayout::halves(slots, number);
         let half = |at: u64| {
             self.word(self.table.buckets + at)
-                .map(|word| word as u32 & 0xffff)
+                .map(|word| low_half(word) & 0xffff)
         };
         let of = half(upper)? << 16 | half(lower)?;
         if ((of ^ rest << self.layout.bits) & self.layout.rest_mask()).count_ones() > most {
             return Ok(None);
         }
-        let high = self.high::<FAST>(slots, number as u32, cursor)?;
-        // An altered file may say anything, which then is no entry.
+        let high = self.high::<FAST>(slots, number.to_u32(), cursor)?;
+        // A damaged file may have any bits here; then this is no entry.
         let entry = high << self.layout.bits | u64::from(of & !self.layout.rest_mask());
         Ok(if entry >> 32 == 0 {
-            Some(entry as u32)
+            Some(entry.to_u32())
         } else {
             None
         })
@@ -323,12 +337,12 @@ impl<'t> PartTableReader<'t> {
     }
 }
 
-/// Where the one is before which there are so many; there is one.
+/// The position of the one bit that has `before` others below it.
 #[inline(always)]
 fn nth_one<const FAST: bool>(mut word: u64, before: u32) -> u32 {
     #[cfg(target_arch = "x86_64")]
     if FAST {
-        // SAFETY: whoever says so has asked the processor.
+        // SAFETY: `FAST` is true only if the processor has this instruction.
         return unsafe { nth_one_bmi2(word, before) };
     }
     for _ in 0..before {
@@ -365,14 +379,14 @@ mod tests {
             }
         }
 
-        /// Few words make many prints of one address.
+        /// With few different words, many prints have the same address.
         #[test]
         fn what_is_written_is_read(words in prop::collection::vec(0_u64..40, 1..600), step in 1_usize..50, bits in prop_oneof![9 => 0_u32..9, 1 => 18_u32..21], part in 0_usize..8) {
             let prints: Vec<Print> = words.iter().map(|word| Print([word.wrapping_mul(0x9e37_79b9_7f4a_7c15); 4])).collect();
             let mut ones = BitCounts::new();
             prints.iter().for_each(|print| ones.count(print));
-            let keys = PartKeys::new(&ones.masks(|_| bits, PART_BITS as u32));
-            let made = BuiltTable::new(prints.len() as u32, bits, |entry| keys.key(&prints[entry as usize], part));
+            let keys = PartKeys::new(&ones.masks(|_| bits, PART_BITS.to_u32()));
+            let made = BuiltTable::new(prints.len().to_u32(), bits, |entry| keys.key(&prints[entry.to_usize()], part));
 
             let directory = tempfile::tempdir().unwrap();
             let path = directory.path().join("table");
@@ -383,7 +397,7 @@ mod tests {
             out.write_all(&made.buckets).unwrap();
             out.finish(&()).unwrap();
             let file = Sealed::open(&path).unwrap();
-            let reader = PartTableReader::new(&file, &table, prints.len() as u32, bits);
+            let reader = PartTableReader::new(&file, &table, prints.len().to_u32(), bits);
 
             let keys: Vec<PartKey> = prints.iter().map(|print| keys.key(print, part)).collect();
             let asked = keys[0].rest;
@@ -393,15 +407,15 @@ mod tests {
             for address in addresses {
                 let expected: Vec<(u32, &PartKey)> = (0..).zip(&keys).filter(|(_, key)| key.address == address).collect();
                 let slots = reader.slots(address).unwrap();
-                prop_assert_eq!(slots.count() as usize, expected.len());
-                // Whatever is near enough may be.
+                prop_assert_eq!(slots.count().to_usize(), expected.len());
+                // All near slots are reported, and maybe others.
                 for most in [0, 3, 32] {
                     let mut maybe = Vec::new();
                     reader.near::<false>(&slots, slots.start, slots.end - slots.start, (asked, most), |slot| maybe.push(slot)).unwrap();
                     let is_near = |key: &PartKey| (key.rest ^ asked).count_ones() <= most;
                     prop_assert!((slots.start..).zip(&expected).all(|(slot, (_, key))| !is_near(key) || maybe.contains(&slot)));
                 }
-                // All of them, and some, with one cursor.
+                // All of them, and some of them, with one cursor.
                 for (step, most) in [(1, 32), (step, 32), (1, 3), (step, 0)] {
                     let mut cursor = SlotCursor::default();
                     for (slot, (entry, key)) in (slots.start..slots.end).zip(&expected).step_by(step) {

@@ -1,57 +1,65 @@
-//! What is looked up, and what is looked at one entry after the other: whatever takes least.
+//! The plan of a search: which tables to look up, with how many bits flipped, and what to scan.
 
 use super::{
     part_keys::{PART_BITS, PARTS, PrintParts, hamming_ball_size, parts_of},
-    searcher::{SearchQuery, SearchableEntries},
+    searchable::{SearchQuery, SearchableEntries},
 };
-use crate::history::store::segment::GROUPS;
-use crate::{base::error::Result, text::stream::Print};
+use crate::{
+    base::{
+        error::Result,
+        num::{ToF64, ToU32, ToUsize},
+    },
+    history::store::segment_description::GROUPS,
+    text::stream::Print,
+};
 use std::ops::Range;
 
-/// What it takes to look up an address, if looking at the next print takes 1.
+/// The cost of looking up an address; scanning one print costs 1.
 const LOOKUP_COST: u64 = 30;
-/// What it takes to look at a print somewhere.
+/// The cost of comparing a print at a random place.
 const CANDIDATE_COST: f64 = 30.0;
-/// What it takes to look up an address of part 0, with the prints that are there.
+/// The cost of looking up an address of part 0 and scanning its prints.
 const ORDERED_COST: u64 = 60;
-/// How many bits of part 0 may be changed at most, about.
+/// About the greatest number of bits to flip in part 0.
 const ORDERED_CHANGES: u32 = 5;
-/// Parts of real prints are not as random as their bits: so many times as many are near one another, if nobody looks.
+/// Parts of real prints are not as random as their bits: without a sample, assume this many times
+/// more neighbours.
 const USUAL_CROWD: f64 = 4.0;
-/// Prints of a sample.
+/// The number of prints in a sample.
 pub const SAMPLE: u32 = 1 << 12;
-/// What it takes to look at a sample is a small part of plans that take so much.
+/// From this cost on, evaluating a sample is a small part of the whole.
 const WORTH_A_SAMPLE: u64 = 16 * SAMPLE as u64;
 
-/// How a request is searched for among entries, and what may still be among its best.
+/// How to search for a query among some entries.
 ///
-/// If every table is looked up with some of its bits changed, entries that differ in fewer bits than the sum of these and one more for
-/// each table are found. Where prints are ordered by part 0, as many bits of it are changed as are missing: for each of the buckets of
-/// cardinality, as what may differ depends on it. Where that would take longer than to look at all entries of a bucket, these are looked at.
+/// A *step* is to look up a table as it is, or to flip one more bit in it. With n steps in all
+/// tables, all entries that differ in fewer than n bits are found. Where prints are sorted by part
+/// 0, the missing flips are made there: for each group of cardinality separately, as the allowed
+/// distance depends on it. A group is scanned instead if that is cheaper.
 #[derive(Debug, Clone, Default)]
 pub struct SearchPlan {
-    /// CardinalityRange of cardinality, and their entries.
+    /// The groups of cardinality to search, and their entries.
     pub groups: Range<usize>,
     pub entries: Range<u32>,
-    /// A bit for each bucket of which all entries are looked at.
-    pub scanned: u32,
-    /// How many bits may differ in the others.
-    pub reach: u32,
-    /// How many heads were looked at.
-    pub heads: u32,
-    /// Of the bits that are changed in all tables, and one more for each.
-    pub sum: u32,
+    /// A bit for each group that is scanned.
+    pub scanned_groups: u32,
+    /// The greatest allowed distance in the other groups.
+    pub max_distance: u32,
+    /// How many heads were read.
+    pub heads_read: u32,
+    /// The number of steps.
+    pub steps_taken: u32,
     order: StepOrder,
-    /// How many steps go to each table.
-    taken: [u8; PARTS],
+    /// The number of steps of each table.
+    steps_per_table: [u8; PARTS],
     cost: u64,
 }
 
 impl SearchPlan {
-    /// The cheapest. If that takes long, a sample says which parts of the request are rare.
+    /// The cheapest plan. If it is expensive, a sample tells which parts of the query are rare.
     #[inline(always)]
-    pub fn new<S: SearchableEntries>(source: &S, asked: &SearchQuery<'_>) -> Result<Self> {
-        let plan = Self::with_steps(source, asked, source.steps());
+    pub fn new<S: SearchableEntries>(source: &S, query: &SearchQuery<'_>) -> Result<Self> {
+        let plan = Self::with_steps(source, query, source.steps());
         if plan.cost < WORTH_A_SAMPLE {
             return Ok(plan);
         }
@@ -61,91 +69,92 @@ impl SearchPlan {
         }
         Ok(Self::with_steps(
             source,
-            asked,
+            query,
             &LookupSteps::new::<S>(
                 source.address_bits(),
                 source.count(),
-                &crowds(sample, &asked.print),
+                &crowding(sample, &query.print),
             ),
         ))
     }
 
     fn with_steps<S: SearchableEntries>(
         source: &S,
-        asked: &SearchQuery<'_>,
+        query: &SearchQuery<'_>,
         steps: &LookupSteps,
     ) -> Self {
-        let (limit, cardinality) = (asked.best.limit(), asked.cardinality);
-        let groups = source.groups(limit, cardinality);
+        let (threshold, cardinality) = (query.best.threshold(), query.cardinality);
+        let groups = source.groups(threshold, cardinality);
         // It rises with the cardinality.
-        let reach = source.reach(limit, cardinality, groups.end - 1);
+        let max_distance = source.max_distance(threshold, cardinality, groups.end - 1);
         let mut best = Self {
             entries: source.entries_of(groups.clone()),
             groups,
-            reach,
+            max_distance,
             cost: u64::MAX,
             ..Self::default()
         };
-        let mut reaches = [0; GROUPS as usize];
-        best.groups
-            .clone()
-            .for_each(|group| reaches[group] = source.reach(limit, cardinality, group));
-        let most_sum = reach + 1;
-        for sum in (most_sum.saturating_sub(ORDERED_CHANGES).max(1)..=most_sum)
+        let mut max_distances = [0; GROUPS];
+        best.groups.clone().for_each(|group| {
+            max_distances[group] = source.max_distance(threshold, cardinality, group)
+        });
+        let most_sum = max_distance + 1;
+        for steps_taken in (most_sum.saturating_sub(ORDERED_CHANGES).max(1)..=most_sum)
             .rev()
             .chain([0])
         {
-            let Some(mut cost) = steps.cost(sum) else {
+            let Some(mut cost) = steps.cost(steps_taken) else {
                 continue;
             };
-            let mut scanned = 0;
+            let mut scanned_groups = 0;
             for group in best.groups.clone() {
-                let Some(missing) = reaches[group].checked_sub(sum) else {
+                let Some(missing) = max_distances[group].checked_sub(steps_taken) else {
                     continue;
                 };
-                let entries = u64::from(source.entries_of(group..group + 1).len() as u32);
+                let entries = u64::from(source.entries_of(group..group + 1).len().to_u32());
                 let looked_up = if S::TABLES == PARTS {
                     u64::MAX
                 } else {
                     hamming_ball_size(source.group(group).0, missing).saturating_mul(ORDERED_COST)
                 };
-                scanned |= u32::from(entries <= looked_up) << group;
+                scanned_groups |= u32::from(entries <= looked_up) << group;
                 cost += entries.min(looked_up);
             }
             if cost < best.cost {
-                (best.cost, best.sum, best.scanned) = (cost, sum, scanned);
+                (best.cost, best.steps_taken, best.scanned_groups) =
+                    (cost, steps_taken, scanned_groups);
             }
         }
         best.order = steps.order;
-        best.order.0[..best.sum as usize]
+        best.order.0[..best.steps_taken.to_usize()]
             .iter()
-            .for_each(|&table| best.taken[table as usize] += 1);
+            .for_each(|&table| best.steps_per_table[usize::from(table)] += 1);
         best
     }
 
-    /// How many bits are changed of a table; none if it need not be looked up.
+    /// How many bits to flip in a table; `None` if it needs no lookup.
     #[inline(always)]
-    pub fn changes(&self, table: usize) -> Option<u32> {
-        self.taken[table].checked_sub(1).map(u32::from)
+    pub fn max_flips(&self, table: usize) -> Option<u32> {
+        self.steps_per_table[table].checked_sub(1).map(u32::from)
     }
 
-    /// For what is worth it now. What was looked up with more changes than the plan has then is all the better.
-    pub fn shrink<S: SearchableEntries>(&mut self, source: &S, asked: &SearchQuery<'_>) {
-        let (limit, cardinality) = (asked.best.limit(), asked.cardinality);
-        self.groups = source.groups(limit, cardinality);
+    /// Adapts the plan to a higher threshold: fewer groups, fewer steps.
+    pub fn shrink<S: SearchableEntries>(&mut self, source: &S, query: &SearchQuery<'_>) {
+        let (threshold, cardinality) = (query.best.threshold(), query.cardinality);
+        self.groups = source.groups(threshold, cardinality);
         self.entries = source.entries_of(self.groups.clone());
-        self.reach = source.reach(limit, cardinality, self.groups.end - 1);
-        while self.sum > self.reach + 1 {
-            self.sum -= 1;
-            self.taken[self.order.0[self.sum as usize] as usize] -= 1;
+        self.max_distance = source.max_distance(threshold, cardinality, self.groups.end - 1);
+        while self.steps_taken > self.max_distance + 1 {
+            self.steps_taken -= 1;
+            self.steps_per_table[usize::from(self.order.0[self.steps_taken.to_usize()])] -= 1;
         }
     }
 }
 
-/// Steps at most.
+/// The greatest number of steps.
 const STEPS: usize = 64;
 
-/// For each step the table that gets it: looks it up as it is, or changes one more of its bits.
+/// The table of each step.
 #[derive(Debug, Clone, Copy)]
 struct StepOrder([u8; STEPS]);
 
@@ -155,20 +164,21 @@ impl Default for StepOrder {
     }
 }
 
-/// To which tables steps go, the cheapest first, and what they take.
+/// The order of steps, cheapest first, and their costs.
 #[derive(Debug, Clone, Default)]
 pub struct LookupSteps {
     order: StepOrder,
-    /// What it takes to look up all tables with so many steps; as long as looking at all entries takes more.
+    /// The cost of the first n steps, as long as it is less than that of scanning all entries.
     costs: Vec<u64>,
 }
 
 impl LookupSteps {
-    /// If each part is near so many times as many others as bits that are independent would be.
+    /// `crowding`: for each part how many times more neighbours it has than if bits were
+    /// independent.
     pub fn new<S: SearchableEntries>(
         address_bits: u32,
         entries: u32,
-        crowds: &[f64; PARTS],
+        crowding: &[f64; PARTS],
     ) -> Self {
         let first = PARTS - S::TABLES;
         let step_cost = |table: usize, most: u32| {
@@ -179,11 +189,11 @@ impl LookupSteps {
                         .map_or(0, |fewer| hamming_ball_size(bits, fewer))
             };
             let candidates =
-                more(PART_BITS as u32) as f64 * f64::from(entries) * crowds[first + table]
-                    / (1_u64 << PART_BITS) as f64;
+                more(PART_BITS.to_u32()).to_f64() * f64::from(entries) * crowding[first + table]
+                    / (1_u64 << PART_BITS).to_f64();
             more(address_bits) * LOOKUP_COST + (candidates * CANDIDATE_COST) as u64
         };
-        let (mut steps, mut taken, mut sum) = (
+        let (mut steps, mut steps_per_table, mut steps_taken) = (
             Self {
                 costs: vec![0],
                 ..Self::default()
@@ -192,60 +202,62 @@ impl LookupSteps {
             0_u64,
         );
         for next in &mut steps.order.0 {
-            let each = (0..S::TABLES).map(|table| (step_cost(table, taken[table]), table));
+            let each =
+                (0..S::TABLES).map(|table| (step_cost(table, steps_per_table[table]), table));
             let (cost, table) = each.min().unwrap_or_default();
-            sum = sum.saturating_add(cost);
-            if sum > u64::from(entries) {
+            steps_taken = steps_taken.saturating_add(cost);
+            if steps_taken > u64::from(entries) {
                 break;
             }
-            steps.costs.push(sum);
+            steps.costs.push(steps_taken);
             *next = table as u8;
-            taken[table] += 1;
+            steps_per_table[table] += 1;
         }
         steps
     }
 
-    /// If nothing is known about a request.
+    /// The steps for a query about which nothing is known.
     pub fn usual<S: SearchableEntries>(address_bits: u32, entries: u32) -> Self {
         Self::new::<S>(address_bits, entries, &[USUAL_CROWD; PARTS])
     }
 
-    /// None: too much.
-    fn cost(&self, sum: u32) -> Option<u64> {
-        self.costs.get(sum as usize).copied()
+    /// `None` if scanning is cheaper.
+    fn cost(&self, steps_taken: u32) -> Option<u64> {
+        self.costs.get(steps_taken.to_usize()).copied()
     }
 }
 
-/// In how many bits a part of a print of the sample may differ to be counted: so many, or one more, until there are some that do.
+/// The distances at which neighbours in the sample are counted: the first one with enough of them.
 const FEWEST: u32 = 4;
 const NEARS: usize = 6;
-/// So many tell enough.
+/// Enough neighbours for an estimate.
 const SOME: u32 = 8;
 
-/// For each part of a print how many times as many prints are near it as if bits were independent, by a sample.
+/// For each part of a print how many times more neighbours it has than if bits were independent,
+/// estimated from a sample.
 ///
-/// Prints that differ in the least bits are too few in a sample to be counted, so those are that differ in some more.
+/// A sample has too few prints at the smallest distances, so larger ones are counted.
 #[inline(always)]
-fn crowds(sample: &[PrintParts], print: &Print) -> [f64; PARTS] {
-    let (asked, mut nears) = (parts_of(print), [[0_u32; PARTS]; NEARS]);
+fn crowding(sample: &[PrintParts], print: &Print) -> [f64; PARTS] {
+    let (query, mut near_counts) = (parts_of(print), [[0_u32; PARTS]; NEARS]);
     for parts in sample {
         for part in 0..PARTS {
-            let apart = (parts[part] ^ asked[part]).count_ones();
-            nears
+            let apart = (parts[part] ^ query[part]).count_ones();
+            near_counts
                 .iter_mut()
                 .zip(FEWEST..)
                 .for_each(|(near, most)| near[part] += u32::from(apart <= most));
         }
     }
     std::array::from_fn(|part| {
-        let at = nears
+        let at = near_counts
             .iter()
             .position(|near| near[part] >= SOME)
             .unwrap_or(NEARS - 1);
-        let expected = sample.len() as f64
-            * hamming_ball_size(PART_BITS as u32, FEWEST + at as u32) as f64
-            / (1_u64 << PART_BITS) as f64;
-        (f64::from(nears[at][part]) + 0.5) / expected
+        let expected = sample.len().to_f64()
+            * hamming_ball_size(PART_BITS.to_u32(), FEWEST + at.to_u32()).to_f64()
+            / (1_u64 << PART_BITS).to_f64();
+        (f64::from(near_counts[at][part]) + 0.5) / expected
     })
 }
 
@@ -267,10 +279,10 @@ pub mod tests {
         })
     }
 
-    /// Only with a multiple of three steps.
+    /// Plans have a multiple of three steps.
     pub fn steps_by_three() -> LookupSteps {
         let costs = (0..40)
-            .map(|sum| if sum % 3 == 0 { 0 } else { 1_000_000 })
+            .map(|steps_taken| if steps_taken % 3 == 0 { 0 } else { 1_000_000 })
             .collect();
         LookupSteps {
             costs,
@@ -290,10 +302,10 @@ pub mod tests {
 
     #[test]
     fn crowded_parts_get_fewer_steps() {
-        let mut crowds = [1.0; PARTS];
-        crowds[3] = 1000.0;
-        let steps = LookupSteps::new::<Segment>(18, 20_000_000, &crowds);
-        // The parts that have tables begin with part 1.
+        let mut crowding = [1.0; PARTS];
+        crowding[3] = 1000.0;
+        let steps = LookupSteps::new::<Segment>(18, 20_000_000, &crowding);
+        // The parts with tables begin with part 1.
         let given = |table: u8| {
             steps.order.0[..25]
                 .iter()
@@ -320,7 +332,7 @@ pub mod tests {
                 .wrapping_add(0x1405_7b7e_f767_814f);
             (state ^ state >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd)
         };
-        // All are alike in half the bits of part 5.
+        // All prints agree in half the bits of part 5.
         let sample: Vec<PrintParts> = (0..SAMPLE)
             .map(|_| {
                 let mut parts = parts_of(&Print([next(), next(), next(), next()]));
@@ -328,17 +340,17 @@ pub mod tests {
                 parts
             })
             .collect();
-        let crowds = crowds(&sample, &Print([0; 4]));
+        let crowding = crowding(&sample, &Print([0; 4]));
         assert!(
-            crowds
+            crowding
                 .iter()
                 .enumerate()
-                .all(|(part, &crowd)| if part == 5 {
-                    crowd > 100.0
+                .all(|(part, &factor)| if part == 5 {
+                    factor > 100.0
                 } else {
-                    (0.3..3.0).contains(&crowd)
+                    (0.3..3.0).contains(&factor)
                 }),
-            "{crowds:?}"
+            "{crowding:?}"
         );
     }
 }

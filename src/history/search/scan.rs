@@ -1,12 +1,16 @@
-//! Looks at prints one after the other, and at slots of tables many at a time.
+//! Scans prints one after the other, and slots of tables many at a time.
 
-use super::print_halves::{PrintBody, PrintHead, distance, head_distance, words_of};
-use crate::{base::error::Result, text::stream::Print};
+use super::print_halves::{PrintBody, PrintHead, body_distance, body_words, head_distance};
+use crate::{
+    base::{error::Result, num::ToUsize},
+    text::stream::Print,
+};
 
-/// Prints that have nothing to do with each other differ in 20 to 35 bits of a quarter.
+/// Unrelated prints differ in 20 to 35 bits of a quarter.
 const NEAR: u32 = 16;
 
-/// Calls with the number and the distance of each body that is near enough; `call` says how near from then on.
+/// Calls with the number and the distance of each body that is near enough; `call` returns the new
+/// greatest distance.
 pub fn scan(
     bodies: &[PrintBody],
     print: &Print,
@@ -15,13 +19,13 @@ pub fn scan(
 ) -> Result<()> {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("popcnt") {
-        // SAFETY: the processor was just asked for it.
+        // SAFETY: the processor has this instruction.
         return unsafe { scan_popcnt(bodies, print, reach, call) };
     }
-    scan_anywhere(bodies, print, reach, call)
+    scan_inline(bodies, print, reach, call)
 }
 
-/// The same code, with the instruction that counts ones.
+/// The same code, compiled with the instruction that counts ones.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "popcnt")]
 fn scan_popcnt(
@@ -30,12 +34,12 @@ fn scan_popcnt(
     reach: u32,
     call: &mut dyn FnMut(usize, u32) -> Result<u32>,
 ) -> Result<()> {
-    scan_anywhere(bodies, print, reach, call)
+    scan_inline(bodies, print, reach, call)
 }
 
-/// As it is compiled where it is called from.
+/// Compiled for the instruction set of its caller.
 #[inline(always)]
-pub fn scan_anywhere(
+pub fn scan_inline(
     bodies: &[PrintBody],
     print: &Print,
     mut reach: u32,
@@ -43,8 +47,9 @@ pub fn scan_anywhere(
 ) -> Result<()> {
     let [_, a, b, c] = print.0;
     for (number, body) in bodies.iter().enumerate() {
-        let [d, e, f] = words_of(body);
-        // Two words tell nearly all that are too far; one does so if few may differ, and else is a guess.
+        let [d, e, f] = body_words(body);
+        // Two words rule out nearly all distant prints. One word does so only if few bits may
+        // differ.
         let mut distance = (a ^ d).count_ones();
         if reach < NEAR && distance > reach {
             continue;
@@ -61,7 +66,7 @@ pub fn scan_anywhere(
     Ok(())
 }
 
-/// The same with whole prints.
+/// As [`scan`], with whole prints.
 #[inline(always)]
 pub fn scan_whole(
     heads: &[PrintHead],
@@ -71,7 +76,7 @@ pub fn scan_whole(
     call: &mut dyn FnMut(usize, u32) -> Result<u32>,
 ) -> Result<()> {
     for (number, (head, body)) in heads.iter().zip(bodies).enumerate() {
-        let distance = head_distance(*head, print) + distance(body, print);
+        let distance = head_distance(*head, print) + body_distance(body, print);
         if distance <= reach {
             reach = call(number, distance)?;
         }
@@ -79,13 +84,13 @@ pub fn scan_whole(
     Ok(())
 }
 
-/// Which entry, in the low bits, and above it some bits of its print; little-endian.
+/// A slot of a table: the entry number in its low bits, and bits of the print above; little-endian.
 pub type Slot = [u8; 4];
 
-/// Slots whose upper bits differ in at most so many from those that are asked for.
+/// A filter of slots by the distance of their upper bits.
 #[derive(Debug, Clone, Copy)]
 pub struct NearSlots {
-    /// The upper bits.
+    /// The upper bits to compare with.
     pub asked: u32,
     pub mask: u32,
     pub most: u32,
@@ -97,12 +102,12 @@ impl NearSlots {
         ((slot ^ self.asked) & self.mask).count_ones() <= self.most
     }
 
-    /// Calls with each entry, compiled for what the processor has.
+    /// Calls with the entry of each near slot.
     #[inline(always)]
     pub fn each_with<const AVX2: bool>(self, slots: &[Slot], call: impl FnMut(u32)) {
         #[cfg(target_arch = "x86_64")]
         if AVX2 {
-            // SAFETY: whoever says so has asked the processor.
+            // SAFETY: `AVX2` is true only if the processor has these instructions.
             return unsafe { self.each_avx2(slots, call) };
         }
         self.each(slots, call);
@@ -119,7 +124,7 @@ impl NearSlots {
         }
     }
 
-    /// The same, eight at a time: ones are counted by a table of those of four bits.
+    /// As [`Self::each`], eight at a time: a table of 16 entries counts the ones of four bits.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,popcnt")]
     #[inline]
@@ -143,7 +148,7 @@ impl NearSlots {
         );
         let mut start = 0;
         while start < slots.len() {
-            // The last eight overlap those before them.
+            // The last eight overlap the ones before them.
             let from = start.min(slots.len().saturating_sub(8));
             let Some(eight) = slots[from..].first_chunk::<8>() else {
                 return self.each(slots, call);
@@ -163,7 +168,7 @@ impl NearSlots {
             let far = _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpgt_epi32(of_slots, most)));
             let mut near = !far as u32 & 0xff & (u32::MAX << (start - from));
             while near != 0 {
-                call(u32::from_le_bytes(eight[near.trailing_zeros() as usize]) & !self.mask);
+                call(u32::from_le_bytes(eight[near.trailing_zeros().to_usize()]) & !self.mask);
                 near &= near - 1;
             }
             start = from + 8;
@@ -171,7 +176,7 @@ impl NearSlots {
     }
 }
 
-/// Upper halves of slots that differ in at most so many bits from one that is asked for.
+/// A filter of slots by the distance of their upper halves.
 #[derive(Debug, Clone, Copy)]
 pub struct NearHalves {
     pub asked: u16,
@@ -180,12 +185,13 @@ pub struct NearHalves {
 }
 
 impl NearHalves {
-    /// Calls with the number of each of the first of them that is near. There are whole pieces of sixteen.
+    /// Calls with the number of each near half among the first `count`. `halves` is padded to a
+    /// multiple of sixteen.
     #[inline(always)]
     pub fn each_with<const AVX2: bool>(self, halves: &[u8], count: u32, call: impl FnMut(u32)) {
         #[cfg(target_arch = "x86_64")]
         if AVX2 {
-            // SAFETY: whoever says so has asked the processor.
+            // SAFETY: `AVX2` is true only if the processor has these instructions.
             return unsafe { self.each_avx2(halves, count, call) };
         }
         self.each(halves, count, call);
@@ -203,7 +209,7 @@ impl NearHalves {
             .for_each(call);
     }
 
-    /// The same, sixteen at a time. In most of what is looked up no bit may differ, or one.
+    /// As [`Self::each`], sixteen at a time. Most lookups allow no differing bit, or one.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,popcnt")]
     #[inline]
@@ -226,7 +232,7 @@ impl NearHalves {
                 );
             }
             1 => {
-                // A number less its lowest one.
+                // A number without its lowest one bit.
                 let (zero, less) = (_mm256_setzero_si256(), _mm256_set1_epi16(-1));
                 let near = |piece| {
                     let apart = _mm256_and_si256(_mm256_xor_si256(piece, asked), mask);
@@ -265,7 +271,7 @@ impl NearHalves {
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::__m256i;
 
-/// Calls with the number of each of the first halves that are near, by what says so of sixteen.
+/// Calls with the number of each near half among the first `count`; `near` compares sixteen.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,popcnt")]
 #[inline]
@@ -279,7 +285,7 @@ fn each_of_sixteen(
     for (first, piece) in (0..count).step_by(16).zip(halves.as_chunks::<32>().0) {
         // SAFETY: a piece is 32 bytes.
         let piece = unsafe { _mm256_loadu_si256(piece.as_ptr().cast::<__m256i>()) };
-        // Two bits each.
+        // Each half has two bits.
         let near = _mm256_movemask_epi8(near(piece)) as u32 & 0x5555_5555;
         if near != 0 {
             let mut near = near & u32::MAX >> 32_u32.saturating_sub(2 * (count - first));
@@ -306,7 +312,7 @@ mod tests {
         }) {
             let is_near = |half: u16| ((half ^ 0x5a3c) & mask).count_ones() <= most;
             let expected: Vec<u32> = (0..count)
-                .filter(|&at| is_near(halves[at as usize]))
+                .filter(|&at| is_near(halves[at.to_usize()]))
                 .collect();
             let (near, mut found) = (
                 NearHalves {
@@ -349,7 +355,7 @@ mod tests {
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt") {
             found.clear();
-            // SAFETY: the processor was just asked for both.
+            // SAFETY: the processor has these instructions.
             unsafe { near.each_avx2(&slots, |entry| found.push(entry)) };
             assert_eq!(found, expected);
         }

@@ -1,6 +1,6 @@
-//! How alike two prints are, in whole numbers, and the best of many.
+//! The similarity of two prints in exact integers, and the best hits of a search.
 
-use crate::text::stream::Print;
+use crate::{base::num::ToU32, text::stream::Print};
 use std::{cmp::Ordering, ops::RangeInclusive, str::FromStr};
 
 /// A fraction from 0 to 1, exactly.
@@ -13,30 +13,31 @@ pub struct Ratio {
 impl Ratio {
     pub const ALL: Self = Self { part: 1, whole: 1 };
 
-    /// How many bits may differ from a print of so many, at most: of J ≥ p/w and the sum s of both cardinalities follows
-    /// d ≤ s·(w − p)/(w + p), and s is largest where the other has all bits of this one: d ≤ c·(w − p)/p.
-    /// With 130 bits and 0.94: 8.
-    pub fn reach(self, cardinality: u32) -> u32 {
+    /// The greatest number of differing bits of a print with this similarity. From J ≥ p/w and the
+    /// sum s of both cardinalities follows d ≤ s·(w − p)/(w + p); s is greatest if the other print
+    /// has all bits of this one: d ≤ c·(w − p)/p. With c = 130 and 0.94: 8.
+    pub fn max_distance(self, cardinality: u32) -> u32 {
         let most = u64::from(cardinality) * u64::from(self.whole - self.part);
         most.checked_div(u64::from(self.part))
-            .map_or(256, |most| most.min(256) as u32)
+            .map_or(256, |most| most.min(256).to_u32())
     }
 
-    /// The same, if the other has so many bits at most.
-    pub fn reach_to(self, cardinality: u32, most: u32) -> u32 {
+    /// As [`Self::max_distance`], if the other print has at most `most` one bits.
+    pub fn max_distance_up_to(self, cardinality: u32, most: u32) -> u32 {
         let (part, whole) = (u64::from(self.part), u64::from(self.whole));
         let all = u64::from(cardinality + most) * (whole - part) / (whole + part);
-        self.reach(cardinality).min(all as u32)
+        self.max_distance(cardinality).min(all.to_u32())
     }
 
-    /// The cardinalities that a print may have: min ÷ max of both is no less than the ratio. With 130 bits and 0.94: 123 to 138.
-    pub fn cardinalities(self, cardinality: u32) -> RangeInclusive<u32> {
+    /// The cardinalities of prints with this similarity: min ÷ max of both is at least the ratio.
+    /// With 130 and 0.94: 123 to 138.
+    pub fn cardinality_range(self, cardinality: u32) -> RangeInclusive<u32> {
         let (part, whole) = (u64::from(self.part), u64::from(self.whole));
-        let min_similarity = (u64::from(cardinality) * part).div_ceil(whole) as u32;
-        let most = (u64::from(cardinality) * whole)
+        let lowest = (u64::from(cardinality) * part).div_ceil(whole).to_u32();
+        let highest = (u64::from(cardinality) * whole)
             .checked_div(part)
-            .map_or(256, |most| most.min(256) as u32);
-        min_similarity..=most
+            .map_or(256, |most| most.min(256).to_u32());
+        lowest..=highest
     }
 
     pub fn is_less_than(self, other: Self) -> bool {
@@ -49,7 +50,7 @@ impl Ratio {
     }
 }
 
-/// `0.94`, `.94`, `1` or `94%`.
+/// Parses `0.94`, `.94`, `1` or `94%`.
 impl FromStr for Ratio {
     type Err = String;
 
@@ -71,18 +72,18 @@ impl FromStr for Ratio {
         let part = format!("{ones}{decimals}")
             .parse::<u64>()
             .map_err(|_| wrong())?;
-        let whole = scale * 10_u64.pow(decimals.len() as u32);
+        let whole = scale * 10_u64.pow(decimals.len().to_u32());
         if part > whole {
             return Err(wrong());
         }
         Ok(Self {
-            part: part as u32,
-            whole: whole as u32,
+            part: part.to_u32(),
+            whole: whole.to_u32(),
         })
     }
 }
 
-/// The Jaccard coefficient of the bits of two prints: `shared` ÷ `union`.
+/// The Jaccard coefficient of the one bits of two prints: `shared` ÷ `union`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PrintSimilarity {
     pub shared: u32,
@@ -94,10 +95,10 @@ impl PrintSimilarity {
         Self::new(one.cardinality() + two.cardinality(), one.distance(two))
     }
 
-    /// Of the sum of both cardinalities, and how many bits differ.
+    /// From the sum of both cardinalities and the number of differing bits.
     #[inline(always)]
     pub fn new(sum: u32, distance: u32) -> Self {
-        // Two prints without a bit are the same.
+        // Two prints without a one bit are equal.
         if sum == 0 {
             Self {
                 shared: 1,
@@ -112,18 +113,19 @@ impl PrintSimilarity {
     }
 
     #[inline(always)]
-    pub fn reaches(self, min_similarity: Ratio) -> bool {
+    pub fn is_at_least(self, min_similarity: Ratio) -> bool {
         u64::from(self.shared) * u64::from(min_similarity.whole)
             >= u64::from(min_similarity.part) * u64::from(self.union)
     }
 
-    /// Whether all bits are the same.
+    /// Whether the prints are equal.
     #[inline(always)]
-    pub fn is_whole(self) -> bool {
+    pub fn is_identical(self) -> bool {
         self.shared == self.union
     }
 
-    /// Of a similarity that was written with six decimals or more: there are no two within a hundred-thousandth of each other.
+    /// The exact fraction of a similarity with six decimals or more: no two fractions are within a
+    /// hundred-thousandth of each other.
     pub fn from_similarity(similarity: f64) -> Option<Self> {
         let of = |union: u32| Self {
             shared: (similarity * f64::from(union)).round() as u32,
@@ -131,7 +133,7 @@ impl PrintSimilarity {
         };
         (1..=256)
             .map(of)
-            .find(|likeness| (likeness.similarity() - similarity).abs() < 1e-6)
+            .find(|found| (found.to_f64() - similarity).abs() < 1e-6)
     }
 
     fn ratio(self) -> Ratio {
@@ -141,35 +143,35 @@ impl PrintSimilarity {
         }
     }
 
-    pub fn similarity(self) -> f64 {
+    pub fn to_f64(self) -> f64 {
         self.ratio().to_f64()
     }
 
-    /// The greater likeness is the greater.
+    /// Compares the fractions.
     fn cmp(self, other: Self) -> Ordering {
         (self.shared * other.union).cmp(&(other.shared * self.union))
     }
 }
 
-/// Where something that was found is.
+/// Where a hit is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HitLocation {
-    /// Of all segments, and in it.
+    /// The number of the segment, and the entry in it.
     Segment(usize, u32),
-    /// Of all that are not in files yet, and in it.
+    /// The number of the memtable, and the entry in it.
     Memtable(usize, u32),
-    /// In the batch that is asked.
+    /// The number of the request in the same batch.
     Batch(usize),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hit {
-    pub likeness: PrintSimilarity,
+    pub similarity: PrintSimilarity,
     pub sequence: u64,
-    pub at: HitLocation,
+    pub location: HitLocation,
 }
 
-/// The best so far: the most alike first, of equals the one that came first.
+/// The best hits so far: most similar first, equal ones in order of arrival.
 #[derive(Debug, Clone)]
 pub struct BestMatches {
     min_similarity: Ratio,
@@ -186,35 +188,35 @@ impl BestMatches {
         }
     }
 
-    /// What is less alike is of no use any more.
+    /// The least similarity of a hit that can still be added.
     #[inline(always)]
-    pub fn limit(&self) -> Ratio {
+    pub fn threshold(&self) -> Ratio {
         match self.found.last() {
-            Some(last) if self.found.len() == self.top => last.likeness.ratio(),
+            Some(last) if self.found.len() == self.top => last.similarity.ratio(),
             _ => self.min_similarity,
         }
     }
 
-    /// Whether nothing that comes later can be better.
+    /// Whether no other hit can be better than these.
     #[inline(always)]
-    pub fn is_full_of_equals(&self) -> bool {
+    pub fn is_final(&self) -> bool {
         self.found.len() == self.top
             && self
                 .found
                 .last()
-                .is_none_or(|last| last.likeness.is_whole())
+                .is_none_or(|last| last.similarity.is_identical())
     }
 
     pub fn offer(&mut self, new: Hit) {
         let is_worse = |old: &Hit| {
-            new.likeness
-                .cmp(old.likeness)
+            new.similarity
+                .cmp(old.similarity)
                 .then(old.sequence.cmp(&new.sequence))
                 != Ordering::Greater
         };
-        // The same entry is met on several ways.
+        // A search finds the same entry in several ways.
         if self.top == 0
-            || !new.likeness.reaches(self.min_similarity)
+            || !new.similarity.is_at_least(self.min_similarity)
             || self.found.iter().any(|old| old.sequence == new.sequence)
         {
             return;
@@ -271,23 +273,32 @@ mod tests {
     #[test]
     fn bounds_are_as_worked_out() {
         let ratio: Ratio = "0.94".parse().unwrap();
-        assert_eq!((ratio.reach(130), ratio.cardinalities(130)), (8, 123..=138));
         assert_eq!(
-            (Ratio::ALL.reach(130), Ratio::ALL.cardinalities(130)),
+            (ratio.max_distance(130), ratio.cardinality_range(130)),
+            (8, 123..=138)
+        );
+        assert_eq!(
+            (
+                Ratio::ALL.max_distance(130),
+                Ratio::ALL.cardinality_range(130)
+            ),
             (0, 130..=130)
         );
         let none: Ratio = "0".parse().unwrap();
-        assert_eq!((none.reach(130), none.cardinalities(130)), (256, 0..=256));
+        assert_eq!(
+            (none.max_distance(130), none.cardinality_range(130)),
+            (256, 0..=256)
+        );
     }
 
     #[test]
     fn a_similarity_tells_its_likeness() {
         for union in 1..=256_u32 {
             for shared in 0..=union {
-                let likeness = PrintSimilarity { shared, union };
-                let rounded = (likeness.similarity() * 1e6).round() / 1e6;
+                let similarity = PrintSimilarity { shared, union };
+                let rounded = (similarity.to_f64() * 1e6).round() / 1e6;
                 let found = PrintSimilarity::from_similarity(rounded).unwrap();
-                assert_eq!(found.shared * union, shared * found.union, "{likeness:?}");
+                assert_eq!(found.shared * union, shared * found.union, "{similarity:?}");
             }
         }
         assert_eq!(PrintSimilarity::from_similarity(0.50001), None);
@@ -303,14 +314,14 @@ mod tests {
                     for distance in
                         (one.abs_diff(two)..=(one + two).min(512 - one - two)).step_by(2)
                     {
-                        if PrintSimilarity::new(one + two, distance).reaches(ratio) {
+                        if PrintSimilarity::new(one + two, distance).is_at_least(ratio) {
                             assert!(
-                                distance <= ratio.reach_to(one, two)
-                                    && distance <= ratio.reach(one),
+                                distance <= ratio.max_distance_up_to(one, two)
+                                    && distance <= ratio.max_distance(one),
                                 "{one} {two} {distance}"
                             );
                             assert!(
-                                ratio.cardinalities(one).contains(&two),
+                                ratio.cardinality_range(one).contains(&two),
                                 "{one} {two} {distance}"
                             );
                         }

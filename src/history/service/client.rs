@@ -1,4 +1,4 @@
-//! One client: what came of a line that is not whole, and the answers that it has not taken.
+//! One client: its incomplete line, and the answers that it has not read yet.
 
 use super::{
     line_readers::LineBlock,
@@ -14,24 +14,26 @@ use std::{
     time::Instant,
 };
 
-/// What a client may have whatever others have, of lines and of answers: so nobody can stall it.
+/// The memory for lines and answers that each client has for itself, so that others cannot stall
+/// it.
 const SHARE_BYTES: usize = 256 << 10;
-/// Who has so many answers to take, or so many bytes of them, is not read from.
+/// A client with this many unread answers, or bytes of them, is not read from.
 const MOST_ANSWERS: usize = 1024;
 const MOST_BYTES: usize = 16 << 20;
-/// A longer line is read by another thread: it takes longer than to wake that one.
+/// A longer line is parsed by another thread, as parsing takes longer than waking one.
 const SHORT_BYTES: usize = 1 << 10;
 
-/// How far a conversation is.
+/// The phase of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientPhase {
-    /// Lines come.
+    /// The client sends lines.
     Open,
-    /// No more is read; answers to what was read are still due.
+    /// The server reads no more; some answers are still due.
     Closing,
-    /// All is said, and what still comes is let be. A socket that is closed before that takes answers with it that are on their way.
+    /// All answers are sent, and further input is ignored. Closing the socket earlier could discard
+    /// answers on their way.
     Leaving,
-    /// It is broken, or at its end.
+    /// The connection is broken, or ended.
     Gone,
 }
 
@@ -39,35 +41,35 @@ pub struct ServiceClient {
     number: usize,
     stream: Connection,
     pub phase: ClientPhase,
-    /// What came of a line that is not whole.
+    /// The beginning of a line that is incomplete.
     input: Vec<u8>,
     /// The number of the last line.
     line: u64,
-    /// Answers, how many bytes of them were taken, and how many were not taken whole.
+    /// Answers, how many bytes of them were sent, and how many were not sent completely.
     output: Vec<u8>,
     taken: usize,
     answers: usize,
-    /// Bytes of lines that are read elsewhere.
+    /// The bytes of lines that other threads are parsing.
     away: Option<usize>,
-    /// Requests that were read and are not answered.
+    /// The number of requests without an answer yet.
     pub asked: usize,
-    /// Something may have come, and something may be written: until it turns out that not.
+    /// Whether the socket may be readable and writable, until a call says otherwise.
     pub can_read: bool,
     pub can_write: bool,
-    /// The system has said that its side is closed; and all that came before was read.
+    /// Whether the peer has closed its side; and whether all input before that was read.
     pub is_closed: bool,
     is_at_end: bool,
-    /// When it is let go, as it takes too long.
+    /// When to disconnect it because it takes too long.
     pub deadline: Option<Instant>,
-    /// It is in the queue of those whose turn comes.
+    /// Whether it is in the queue for a turn.
     pub is_queued: bool,
-    /// What is counted of it against what all may have.
+    /// The bytes that count towards the common limit.
     pub counted: usize,
-    /// It is one too many: it is told so, and nothing else.
+    /// Whether it exceeds the number of clients: it gets one error line.
     pub is_refused: bool,
 }
 
-/// What came.
+/// The result of reading from a socket.
 pub enum Received {
     Nothing,
     Bytes(usize),
@@ -98,13 +100,13 @@ impl ServiceClient {
         }
     }
 
-    /// What it has beyond its share, of memory that all have together; with room for so much more of a line.
+    /// The bytes beyond its own share, if `more` bytes are added to its line.
     pub fn excess(&self, more: usize) -> usize {
         (self.room_for(more) + self.output.len() + self.away.unwrap_or(0))
             .saturating_sub(SHARE_BYTES)
     }
 
-    /// The room that a line has when so much more has come. Most lines come whole, and need none.
+    /// The capacity for its line with `more` bytes. Most lines arrive at once and need none.
     fn room_for(&self, more: usize) -> usize {
         let length = if self.input.is_empty() {
             0
@@ -118,13 +120,13 @@ impl ServiceClient {
         }
     }
 
-    /// Makes room for so much more of a line.
+    /// Reserves capacity for `more` bytes of its line.
     pub fn make_room(&mut self, more: usize) {
         self.input
             .reserve_exact(self.room_for(more) - self.input.len());
     }
 
-    /// Whether what comes would be read, if there is memory for it.
+    /// Whether to read from it, if there is memory.
     pub fn is_listened_to(&self) -> bool {
         self.phase == ClientPhase::Open
             && self.away.is_none()
@@ -132,17 +134,17 @@ impl ServiceClient {
             && self.unsent().len() < MOST_BYTES
     }
 
-    /// Whether it takes a long line that it waits with so much more.
+    /// Whether its line would be long with `more` bytes.
     pub fn is_in_long_line(&self, more: usize) -> bool {
         self.room_for(more) > SHARE_BYTES
     }
 
-    /// Whether nothing of it is under way.
+    /// Whether none of its requests is in progress.
     pub fn is_idle(&self) -> bool {
         self.away.is_none() && self.asked == 0
     }
 
-    /// Whether all that was read is answered, and all answers are taken.
+    /// Whether all its requests are answered, and all answers are sent.
     pub fn is_answered(&self) -> bool {
         self.is_idle() && self.unsent().is_empty()
     }
@@ -151,7 +153,7 @@ impl ServiceClient {
         &self.output[self.taken..]
     }
 
-    /// Reads what has come, as far as it goes into the block.
+    /// Reads what has arrived, as far as the block has room.
     pub fn receive(&mut self, block: &mut [u8]) -> Received {
         loop {
             match (&self.stream).read(block) {
@@ -160,7 +162,8 @@ impl ServiceClient {
                     return Received::End;
                 }
                 Ok(count) => {
-                    // If there was less than there was room for, that was all; but its end is told only once.
+                    // A partly filled block means that all was read; but the end of the stream is
+                    // signalled only once.
                     self.can_read = count == block.len() || self.is_closed;
                     return Received::Bytes(count);
                 }
@@ -177,15 +180,15 @@ impl ServiceClient {
         }
     }
 
-    /// Reads what still comes, and lets it be.
+    /// Reads and discards input.
     pub fn ignore(&mut self, block: &mut [u8]) {
         if self.can_read && matches!(self.receive(block), Received::End) {
             self.phase = ClientPhase::Gone;
         }
     }
 
-    /// Takes what was received: short lines are read, and from the first long one on they are a piece for others. A line that is not whole
-    /// waits for its rest.
+    /// Takes received bytes: parses short lines, and returns a block for other threads from the
+    /// first long line on. An incomplete line waits for its rest.
     pub fn take(
         &mut self,
         block: &mut [u8],
@@ -208,19 +211,19 @@ impl ServiceClient {
             lines.extend_from_slice(whole);
             let read = self.read_short(&mut lines, reader, asked);
             lines.drain(..read);
-            // The end of the last line.
+            // The line feed of the last line.
             lines.pop().map(|_| lines)
         };
         self.take_part(rest);
         piece.map(|lines| self.send_away(lines))
     }
 
-    /// Takes what is no whole line.
+    /// Takes a part of a line.
     pub fn take_part(&mut self, part: &[u8]) {
         self.input.extend_from_slice(part);
     }
 
-    /// Its side is closed: the last line may lack its end.
+    /// Takes the end of the input: the last line may lack its line feed.
     pub fn take_end(
         &mut self,
         reader: &mut RequestReader,
@@ -239,7 +242,7 @@ impl ServiceClient {
         None
     }
 
-    /// Reads lines as long as they are short; says how many bytes that were.
+    /// Parses lines as long as they are short; returns their length.
     fn read_short(
         &mut self,
         lines: &mut [u8],
@@ -269,13 +272,13 @@ impl ServiceClient {
         }
     }
 
-    /// So many lines were read elsewhere.
+    /// Notes that other threads have parsed this number of lines.
     pub fn come_back(&mut self, lines: u64) {
         self.away = None;
         self.line += lines;
     }
 
-    /// Listens no more; this is why.
+    /// Stops reading; the returned request answers with the reason.
     pub fn refuse(&mut self, what: &str) -> ServiceRequest {
         self.input = Vec::new();
         self.phase = ClientPhase::Closing;
@@ -285,7 +288,7 @@ impl ServiceClient {
         ))
     }
 
-    /// Writes answers as far as it takes them at once; the rest waits.
+    /// Sends answers as far as the socket takes them; keeps the rest.
     pub fn answer(&mut self, lines: &[u8]) {
         let written = if self.unsent().is_empty() {
             self.send(lines)
@@ -298,7 +301,7 @@ impl ServiceClient {
         }
     }
 
-    /// Writes what waits, as far as it takes it at once.
+    /// Sends kept answers as far as the socket takes them.
     pub fn flush(&mut self) {
         let mut output = std::mem::take(&mut self.output);
         let written = self.send(&output[self.taken..]);
@@ -314,7 +317,7 @@ impl ServiceClient {
         self.output = output;
     }
 
-    /// Says how much was taken.
+    /// Returns the number of bytes that were sent.
     fn send(&mut self, bytes: &[u8]) -> usize {
         let mut written = 0;
         while self.phase != ClientPhase::Gone && self.can_write && written < bytes.len() {
@@ -327,7 +330,7 @@ impl ServiceClient {
         written
     }
 
-    /// Closes its own side, when all is said; whoever has closed theirs is gone then.
+    /// Closes the sending side; if the peer has closed its side, the connection ends.
     pub fn leave(&mut self) {
         self.stream.shut(Shutdown::Write);
         self.phase = if self.is_at_end {
@@ -388,7 +391,8 @@ mod tests {
     }
 
     proptest! {
-        /// However lines come, cut anywhere, the same is asked in the same order, by lines of the same numbers.
+        /// The same requests in the same order, with the same line numbers, wherever the input is
+        /// cut.
         #[test]
         fn lines_are_the_same_however_they_come(lines in prop::collection::vec(line(), 0..20), cuts in prop::collection::vec(1_usize..3000, 1..40)) {
             let (mut all, mut reader) = (lines.join("\n").into_bytes(), reader());
@@ -403,9 +407,9 @@ mod tests {
                 let piece = if is_end { client.take_end(&mut reader, &mut asked) } else { client.take(block, &mut reader, &mut asked) };
                 prop_assert_eq!(client.is_listened_to(), piece.is_none() && !is_end);
                 if let Some(piece) = piece {
-                    let read = piece.read(&mut reader);
+                    let read = piece.parse(&mut reader);
                     prop_assert_eq!(read.client, 7);
-                    found.extend(read.asked);
+                    found.extend(read.requests);
                     client.come_back(read.lines);
                 }
                 if is_end {
@@ -416,7 +420,8 @@ mod tests {
         }
     }
 
-    /// Who does not read is not listened to, until it reads; and gets every byte, in order.
+    /// A client that does not read its answers is not read from until it does; it gets every byte,
+    /// in order.
     #[test]
     fn answers_wait_for_who_is_slow() {
         let (mut client, mut other) = client();

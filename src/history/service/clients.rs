@@ -1,4 +1,4 @@
-//! All clients: whose turn it is, who waits for memory, and who takes too long.
+//! All clients: whose turn it is, which ones wait for memory, and which take too long.
 
 use super::{
     client::{ClientPhase, ServiceClient},
@@ -10,26 +10,26 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a client may take to close its side, once all is said.
+/// How long a client may take to close its side after its last answer.
 const LAST_WAIT: Duration = Duration::from_secs(1);
-/// How long a long line waits for those of other clients.
+/// How long a long line may wait for memory.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// What is read of a client before it is the turn of another one.
+/// The bytes that are read from a client in one turn.
 pub const READ_BYTES: usize = 32 << 10;
 
-/// Clients by number; the numbers of those who went are given to others.
+/// Clients by number. Numbers of disconnected clients are used again.
 pub struct ServiceClients {
     all: Vec<Option<ServiceClient>>,
     free: Vec<usize>,
-    /// Those of whom something can be read or written.
+    /// The clients that may be readable or writable.
     turns: VecDeque<usize>,
     deadlines: BTreeSet<(Instant, usize)>,
-    /// Those who are not read from for want of memory.
+    /// The clients that are not read from for lack of memory.
     starving: BTreeSet<usize>,
-    /// What all have beyond their shares, and what they may have.
+    /// The bytes of all clients beyond their own shares, and their limit.
     used_bytes: usize,
     most_bytes: usize,
-    /// Those who are told that they are too many.
+    /// The number of clients that exceed the limit and get only an error.
     pub refused: usize,
 }
 
@@ -47,12 +47,12 @@ impl ServiceClients {
         }
     }
 
-    /// The number that the next one gets.
+    /// The number that the next client gets.
     pub fn next_number(&self) -> usize {
         self.free.last().copied().unwrap_or(self.all.len())
     }
 
-    /// Takes one in; its number is [`Self::next_number`].
+    /// Adds a client with the number [`Self::next_number`].
     pub fn add(&mut self, stream: Connection) -> usize {
         let number = self.next_number();
         if self.free.pop().is_none() {
@@ -63,7 +63,7 @@ impl ServiceClients {
         number
     }
 
-    /// Tells one that it is too many, and nothing else.
+    /// Sends one error line to a client that exceeds the limit.
     pub fn refuse(&mut self, number: usize, why: &str) {
         let mut line = Vec::new();
         put_error(&mut line, why);
@@ -89,7 +89,7 @@ impl ServiceClients {
         self.all.len() - self.free.len()
     }
 
-    /// It gets its turn, once.
+    /// Queues a client for a turn, once.
     pub fn take_turn(&mut self, number: usize) {
         if let Some(client) = self.get(number)
             && !std::mem::replace(&mut client.is_queued, true)
@@ -98,7 +98,7 @@ impl ServiceClients {
         }
     }
 
-    /// How many have a turn.
+    /// The number of queued clients.
     pub fn turns(&self) -> usize {
         self.turns.len()
     }
@@ -117,7 +117,8 @@ impl ServiceClients {
         limits == 0 || self.used_bytes - client.counted + limits <= self.most_bytes
     }
 
-    /// The client, if it can be read from now. One that wants to be, and cannot for want of memory, is waited for, for a while.
+    /// The client if it can be read from now. If it lacks memory, it is queued again when there is
+    /// some.
     pub fn readable(&mut self, number: usize) -> Option<&mut ServiceClient> {
         let client = self.all.get(number)?.as_ref()?;
         if !client.can_read || !client.is_listened_to() {
@@ -137,7 +138,7 @@ impl ServiceClients {
         Some(client)
     }
 
-    /// Looks what is to be done with a client after something was read, answered or written.
+    /// Updates a client after something was read, answered or sent.
     pub fn settle(&mut self, number: usize) {
         let Some(client) = self.get(number) else {
             return;
@@ -154,7 +155,7 @@ impl ServiceClients {
         };
         match client.phase {
             ClientPhase::Gone if client.is_idle() => self.remove(number),
-            // Who waits for memory gets a turn when there is some.
+            // A client that lacks memory gets a turn when there is some.
             ClientPhase::Open
                 if client.can_read
                     && client.is_listened_to()
@@ -170,7 +171,7 @@ impl ServiceClients {
     fn remove(&mut self, number: usize) {
         self.set_deadline(number, None);
         self.starving.remove(&number);
-        // Closed, it is not waited for any more.
+        // Closing the socket also removes it from the poll.
         let Some(client) = self.all[number].take() else {
             return;
         };
@@ -191,7 +192,8 @@ impl ServiceClients {
         self.count(counted, counts);
     }
 
-    /// Counts so many bytes instead of others. If they are fewer, who has waited for memory is looked at again.
+    /// Replaces a number of counted bytes by another. If it is lower, clients that lack memory get
+    /// a turn.
     fn count(&mut self, before: usize, now: usize) {
         self.used_bytes = self.used_bytes - before + now;
         if now < before {
@@ -214,7 +216,7 @@ impl ServiceClients {
         self.deadlines.first().map(|&(deadline, _)| deadline)
     }
 
-    /// One that has taken too long.
+    /// The next client whose deadline has passed.
     pub fn next_late(&mut self, now: Instant) -> Option<usize> {
         let (_, number) = self
             .deadlines
@@ -225,7 +227,7 @@ impl ServiceClients {
         Some(number)
     }
 
-    /// What all may have together.
+    /// The limit of the bytes of all clients.
     pub fn most_bytes(&self) -> usize {
         self.most_bytes
     }
@@ -236,7 +238,7 @@ mod tests {
     use super::*;
     use std::{io::Write, os::unix::net::UnixStream};
 
-    /// A turn of a client that sends a line without an end: whether it was read from.
+    /// A turn of a client that sends an endless line: whether it was read from.
     fn attend(clients: &mut ServiceClients) -> bool {
         let number = clients.next_turn().unwrap();
         let is_read = clients.readable(number).map(|client| {
@@ -247,7 +249,7 @@ mod tests {
         is_read.is_some()
     }
 
-    /// Nobody is asked again and again whether there is memory by now: it gets its turn when there is.
+    /// Clients without memory are not polled: they get a turn when there is some.
     #[test]
     fn who_waits_for_memory_sleeps_until_there_is_some() {
         let mut clients = ServiceClients::new(1 << 20);
@@ -266,7 +268,7 @@ mod tests {
         }
         assert!(clients.used_bytes <= 1 << 20 && clients.starving.len() == 2);
         assert!(clients.first_deadline().is_some());
-        // The other one goes.
+        // The other client disconnects.
         clients.get(0).unwrap().phase = ClientPhase::Gone;
         clients.settle(0);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Who answers.
+//! Answers the requests of all clients together.
 
 use super::{request_reader::ServiceRequest, server::ServiceOptions};
 use crate::{
@@ -14,24 +14,24 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Requests that are answered together: many are cheaper, but each waits for all.
+/// The limits of a batch: more requests are cheaper together, but each waits for all.
 const LEAST_BATCH: usize = 16;
 const MOST_BATCH: usize = 1024;
-/// If it takes longer than that, there are too many.
+/// A batch that takes longer was too large.
 const LONG: Duration = Duration::from_millis(40);
 
-/// A request, and the number of the client who waits for its answer.
+/// A request, and the number of the client that waits for its answer.
 pub struct PendingRequest {
     pub client: usize,
     pub asked: ServiceRequest,
 }
 
-/// Answers as long as it can; after an error there is no other answer than that.
+/// Answers requests; after a failure every answer is that error.
 pub struct AnswerEngine<'o> {
-    /// None when it has failed, or is closed.
+    /// `None` after a failure, and when closed.
     answering: Option<Box<dyn HistoryBackend>>,
     options: &'o ServiceOptions,
-    /// So many are answered together.
+    /// The size of the next batch.
     pub most: usize,
     failed: Option<Error>,
 }
@@ -50,7 +50,7 @@ impl<'o> AnswerEngine<'o> {
         self.failed.is_some()
     }
 
-    /// A line for each.
+    /// A line for each request.
     pub fn answer(&mut self, jobs: &[PendingRequest]) -> AnswerLines {
         if let Some(answering) = &mut self.answering {
             let start = Instant::now();
@@ -64,7 +64,7 @@ impl<'o> AnswerEngine<'o> {
                     self.most = next_batch(self.most, jobs.len(), start.elapsed());
                     return lines;
                 }
-                // What may be half done is not used again.
+                // Its state may be inconsistent, so it is not used again.
                 Err(error) => (self.answering, self.failed) = (None, Some(error)),
             }
         }
@@ -79,7 +79,7 @@ impl<'o> AnswerEngine<'o> {
         lines
     }
 
-    /// Returns when all that was added is on disk; what went wrong is an error here, too.
+    /// Returns when all additions are on disk; returns the error of an earlier failure.
     pub fn close(&mut self) -> Result<()> {
         match (self.failed.take(), self.answering.take()) {
             (Some(error), _) => Err(error),
@@ -88,7 +88,8 @@ impl<'o> AnswerEngine<'o> {
     }
 }
 
-/// How many are answered together next, if up to `most` were to be, and `count` took so long: twice as many or half of them.
+/// The size of the next batch, if at most `most` were allowed and `count` took so long: doubled or
+/// halved.
 fn next_batch(most: usize, count: usize, took: Duration) -> usize {
     let next = if took > LONG {
         count / 2
@@ -113,7 +114,7 @@ impl AnswerLines {
         self.ends.push(self.bytes.len());
     }
 
-    /// The lines from one to before another, counted from 0.
+    /// The lines from number `from` to before `to`.
     pub fn range(&self, from: usize, to: usize) -> &[u8] {
         let start_of = |at: usize| if at == 0 { 0 } else { self.ends[at - 1] };
         &self.bytes[start_of(from)..start_of(to)]
@@ -186,10 +187,10 @@ fn ask(
     Ok(())
 }
 
-/// Exactly, though a similarity that a server has told has six decimals.
+/// Compares exactly, though an upstream server gives six decimals only.
 fn reaches(found: &ReplyMatch, min_similarity: Ratio) -> bool {
     PrintSimilarity::from_similarity(found.similarity)
-        .is_none_or(|likeness| likeness.reaches(min_similarity))
+        .is_none_or(|similarity| similarity.is_at_least(min_similarity))
 }
 
 /// `{"error":…}`
@@ -202,23 +203,24 @@ pub fn put_error(out: &mut Vec<u8>, what: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::num::ToU32;
 
     #[test]
     fn nobody_waits_long_for_others() {
         let after = |pace: Duration| {
             (0..20).fold(LEAST_BATCH, |most, _| {
-                next_batch(most, most, pace * most as u32)
+                next_batch(most, most, pace * most.to_u32())
             })
         };
         assert_eq!(after(Duration::from_micros(20)), MOST_BATCH);
         assert_eq!(after(Duration::from_secs(1)), LEAST_BATCH);
         assert!((32..=64).contains(&after(Duration::from_millis(1))));
-        // What takes as long for one as for many is asked together.
+        // If a large batch takes as long as a small one, batches grow.
         assert_eq!(
             (0..20).fold(LEAST_BATCH, |most, _| next_batch(most, most, LONG)),
             MOST_BATCH
         );
-        // Who asks little has no part in it.
+        // A small batch says nothing about the limit.
         assert_eq!(next_batch(64, 3, Duration::from_millis(1)), 64);
     }
 }

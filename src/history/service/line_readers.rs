@@ -1,121 +1,130 @@
-//! Threads that read long lines, and so make the prints of documents.
+//! A thread pool that parses long lines, and so computes the prints of documents.
 
 use super::request_reader::{RequestReader, ServiceRequest};
 use crate::base::error::{Error, Result};
+use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::{
+    io,
     panic::{self, AssertUnwindSafe},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         mpsc::{self, Receiver, Sender},
     },
     thread,
 };
 
-/// Whole lines of a client, to be read elsewhere; the last without its end.
+/// Complete lines of a client; the last one without its line feed.
 #[derive(Debug, PartialEq)]
 pub struct LineBlock {
+    /// The number of the client.
     pub client: usize,
+    /// The lines.
     pub lines: Vec<u8>,
+    /// The number of the first line.
     pub first_line: u64,
 }
 
-/// What the lines of a client ask for, and how many they were.
+/// The requests in a block of lines.
 pub struct ParsedBlock {
+    /// The number of the client.
     pub client: usize,
-    pub asked: Vec<ServiceRequest>,
+    /// The requests.
+    pub requests: Vec<ServiceRequest>,
+    /// The number of lines.
     pub lines: u64,
 }
 
-/// Some threads, who take pieces as they come.
+/// Parses blocks of lines on a pool of threads, in any order.
 pub struct LineReaders {
-    pieces: Option<Sender<LineBlock>>,
-    read: Receiver<thread::Result<ParsedBlock>>,
-    /// How many pieces are not back yet.
+    pool: ThreadPool,
+    shared: Arc<SharedReaders>,
+    done: Receiver<thread::Result<ParsedBlock>>,
+    /// The number of blocks that were not taken back yet.
     pub pending: usize,
-    threads: Vec<thread::JoinHandle<()>>,
+}
+
+/// What the tasks of the pool share.
+struct SharedReaders {
+    /// Readers that no task is using; their number is at most that of the threads.
+    idle: Mutex<Vec<RequestReader>>,
+    template: RequestReader,
+    done: Mutex<Sender<thread::Result<ParsedBlock>>>,
+    wake: Box<dyn Fn() + Send + Sync>,
 }
 
 impl LineReaders {
-    /// `wake` is called when there is something to take.
+    /// A task calls `wake` when a block is ready to be taken.
     pub fn start(
-        count: usize,
+        threads: usize,
         reader: &RequestReader,
         wake: impl Fn() + Send + Sync + 'static,
     ) -> Result<Self> {
-        let (pieces, waiting) = mpsc::channel::<LineBlock>();
-        let (send, read) = mpsc::channel();
-        let (waiting, wake) = (Arc::new(Mutex::new(waiting)), Arc::new(wake));
-        let mut threads = Vec::new();
-        for _ in 0..count {
-            let (mut reader, waiting, send, wake) =
-                (reader.clone(), waiting.clone(), send.clone(), wake.clone());
-            let next = move || {
-                waiting
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .recv()
-            };
-            let body = move || {
-                while let Ok(piece) = next() {
-                    let read = panic::catch_unwind(AssertUnwindSafe(|| piece.read(&mut reader)));
-                    if send.send(read).is_err() {
-                        break;
-                    }
-                    wake();
-                }
-            };
-            threads.push(
-                thread::Builder::new()
-                    .spawn(body)
-                    .map_err(|error| Error::io("a thread that reads lines", error))?,
-            );
-        }
+        let pool = ThreadPoolBuilder::new().num_threads(threads).build();
+        let failed = |error| Error::io("the threads that read lines", io::Error::other(error));
+        let (send, done) = mpsc::channel();
         Ok(Self {
-            pieces: Some(pieces),
-            read,
+            pool: pool.map_err(failed)?,
+            shared: Arc::new(SharedReaders {
+                idle: Mutex::default(),
+                template: reader.clone(),
+                done: Mutex::new(send),
+                wake: Box::new(wake),
+            }),
+            done,
             pending: 0,
-            threads,
         })
     }
 
-    pub fn submit(&mut self, piece: LineBlock) {
-        // They end when this does, and not before.
-        let _ = self.pieces.as_ref().map(|pieces| pieces.send(piece));
+    /// Queues a block.
+    pub fn submit(&mut self, block: LineBlock) {
+        let shared = self.shared.clone();
+        self.pool.spawn(move || shared.parse(block));
         self.pending += 1;
     }
 
-    /// A piece that was read.
+    /// A parsed block, if there is one.
     pub fn take(&mut self) -> Result<Option<ParsedBlock>> {
-        let Ok(read) = self.read.try_recv() else {
+        let Ok(parsed) = self.done.try_recv() else {
             return Ok(None);
         };
         self.pending -= 1;
-        read.map(Some)
-            .map_err(|_| Error::Usage("a thread that reads lines died".to_owned()))
+        parsed
+            .map(Some)
+            .map_err(|_| Error::Usage("a thread that reads lines panicked".to_owned()))
     }
 }
 
-impl Drop for LineReaders {
-    fn drop(&mut self) {
-        drop(self.pieces.take());
-        for thread in self.threads.drain(..) {
-            // Its panics are told where they happen.
-            let _ = thread.join();
+impl SharedReaders {
+    fn parse(&self, block: LineBlock) {
+        let idle = lock(&self.idle).pop();
+        let mut reader = idle.unwrap_or_else(|| self.template.clone());
+        let parsed = panic::catch_unwind(AssertUnwindSafe(|| block.parse(&mut reader)));
+        if parsed.is_ok() {
+            lock(&self.idle).push(reader);
+        }
+        if lock(&self.done).send(parsed).is_ok() {
+            (self.wake)();
         }
     }
 }
 
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl LineBlock {
-    pub fn read(mut self, reader: &mut RequestReader) -> ParsedBlock {
-        let (mut asked, mut lines) = (Vec::new(), 0);
+    /// Parses all lines.
+    pub fn parse(mut self, reader: &mut RequestReader) -> ParsedBlock {
+        let mut requests = Vec::new();
+        let mut lines = 0;
         for line in self.lines.split_mut(|&byte| byte == b'\n') {
-            asked.extend(reader.read(line, self.first_line + lines));
+            requests.extend(reader.read(line, self.first_line + lines));
             lines += 1;
         }
         reader.release_buffers();
         ParsedBlock {
             client: self.client,
-            asked,
+            requests,
             lines,
         }
     }
@@ -154,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_read_in_order_and_counted() {
+    fn lines_are_parsed_in_order_and_counted() {
         let (mut readers, woken) = readers(3);
         for client in 0..20 {
             let lines =
@@ -170,18 +179,18 @@ mod tests {
             woken.recv().unwrap();
             let ParsedBlock {
                 client,
-                asked,
+                requests,
                 lines,
             } = readers.take().unwrap().unwrap();
             assert_eq!(lines, 4);
             assert!(
-                matches!(&asked[0], ServiceRequest::Like { id, .. } if **id == client.to_string())
+                matches!(&requests[0], ServiceRequest::Like { id, .. } if **id == client.to_string())
             );
             assert_eq!(
-                asked[1],
+                requests[1],
                 ServiceRequest::Wrong("line 7: not JSON: expected ident at column 2".to_owned())
             );
-            assert_eq!(asked[2..], [ServiceRequest::Remove("b".into())]);
+            assert_eq!(requests[2..], [ServiceRequest::Remove("b".into())]);
             assert!(!std::mem::replace(&mut seen[client], true));
         }
         assert!(seen.iter().all(|seen| *seen));

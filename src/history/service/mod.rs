@@ -1,8 +1,9 @@
-//! Answers for many clients at once, over a socket.
+//! A socket server that answers many clients at once.
 //!
-//! A client sends lines and gets one answer for each, in order. One thread has the history and all sockets: it reads what has come,
-//! answers it together, writes what can be written without waiting, and never waits for a client. Long lines, which are documents, are
-//! read by others, so that their prints are made on all processors and nobody waits for them but who sent them:
+//! A client sends lines and gets one answer for each, in order. One thread owns the history and all
+//! sockets: it reads what has arrived, answers it as one batch, writes as far as the sockets take
+//! it, and never waits for a client. Long lines, which are documents, are parsed by a thread pool,
+//! so that all processors compute prints and only their sender waits for them:
 //!
 //! ```text
 //! client ◄─►┐
@@ -11,14 +12,17 @@
 //!                 └─► readers ───┘
 //! ```
 //!
-//! With threads for each client, a request would wait for several of many to get a processor: the more clients, the slower the slowest
-//! answers. A thread for the sockets beside the one with the history would spare that one a fifth of its work, and was slower all the same:
-//! each answer waits for two more to be woken up.
+//! With a thread for each client, a request would wait until several of many threads get a
+//! processor: the more clients, the slower the slowest answers. A second thread for the sockets
+//! would save the first one a fifth of its work, but was slower when measured: each answer waits
+//! for two more wake-ups.
 //!
-//! A client that does not read its answers has a bounded number of them, and then is not read from: it stops only itself.
+//! A client that does not read its answers has a bounded number of them and then is not read from:
+//! it stalls only itself.
 //!
-//! Memory: for each client at most one line of [`crate::history::backend::LINE_BYTES`], 1024 answers and those to what was read at once; for all
-//! together no more than [`ServiceOptions::client_bytes`], and 256 KiB for each.
+//! Memory: for each client at most one line of [`crate::history::backend::LINE_BYTES`], 1024
+//! answers and those of one batch; for all together at most [`ServiceOptions::client_bytes`] plus
+//! 256 KiB each.
 
 mod client;
 mod clients;

@@ -1,4 +1,4 @@
-//! What a line asks for.
+//! Parses the lines of clients into requests.
 
 use crate::{
     base::error::Result,
@@ -20,27 +20,27 @@ use std::{
 
 #[derive(Debug, PartialEq)]
 pub enum ServiceRequest {
-    /// What is a document like? It is added if that is said, or if nothing is said and that is usual.
+    /// Find documents similar to this one. `add`: whether to add it, if the line says so.
     Like {
         id: Box<str>,
         print: Option<Print>,
         add: Option<bool>,
-        /// Less than the service gives: only matches from this similarity on, and at most this number of them.
+        /// Limits below those of the service: a least similarity, and a number of matches.
         min_similarity: Option<Ratio>,
         top: Option<usize>,
     },
     Remove(Box<str>),
     HelloReply,
-    /// It cannot be answered, for this reason.
+    /// A line that cannot be answered, and why.
     Wrong(String),
 }
 
-/// Reads lines; owns the buffers that are used again and again.
+/// Parses lines; owns buffers for reuse.
 #[derive(Clone)]
 pub struct RequestReader {
     fields: LineParser,
     lossy: bool,
-    /// What the service gives.
+    /// The limits of the service.
     limits: MatchLimits,
     prints: DocumentPrinter,
     tokens: Tokens,
@@ -65,7 +65,7 @@ impl RequestReader {
         })
     }
 
-    /// None for a line that needs no answer: a blank one, the header of a stream, its end.
+    /// `None` for a line without an answer: a blank line, the header of a stream, its end.
     pub fn read(&mut self, line: &mut [u8], number: u64) -> Option<ServiceRequest> {
         if line.trim_ascii().is_empty() {
             return None;
@@ -74,7 +74,7 @@ impl RequestReader {
         asked.unwrap_or_else(|what| Some(ServiceRequest::Wrong(format!("line {number}: {what}"))))
     }
 
-    /// Gives back large buffers.
+    /// Frees large buffers.
     pub fn release_buffers(&mut self) {
         self.tokens.clear();
         self.blots.clear();
@@ -139,7 +139,7 @@ impl RequestReader {
         }
     }
 
-    /// Refuses to give more than the service does.
+    /// Refuses limits beyond those of the service.
     fn ensure_is_less(
         &self,
         min_similarity: Option<Ratio>,
@@ -189,7 +189,7 @@ impl RequestReader {
 }
 
 enum LineControl {
-    /// Nothing but a document, and how to answer.
+    /// A document, and how to answer it.
     RequestTerms(RequestTerms),
     ServiceRequest(ServiceRequest),
 }
@@ -203,8 +203,9 @@ struct RequestTerms {
 
 type RequestFields<'l> = BTreeMap<Cow<'l, str>, &'l RawValue>;
 
-/// What a line says beside, or instead of, a document. Only the one field of a line can ask for something else. Of a document the
-/// fields add, min_similarity and top are ours and must be right; others are its own business.
+/// Reads the fields that are not those of a document. `remove` and `hello` count only as the single
+/// field of a line. The fields `add`, `min_similarity` and `top` of a document must be valid; all
+/// other fields are ignored.
 fn control(line: &[u8]) -> Result<LineControl, String> {
     static NAMES: LazyLock<[Finder<'static>; 5]> = LazyLock::new(|| {
         [
@@ -219,7 +220,7 @@ fn control(line: &[u8]) -> Result<LineControl, String> {
     if NAMES.iter().all(|name| name.find(line).is_none()) {
         return Ok(LineControl::RequestTerms(RequestTerms::default()));
     }
-    // The reader of the document reports what is not JSON.
+    // The parser of documents reports invalid JSON.
     let fields: RequestFields<'_> = serde_json::from_slice(line).unwrap_or_default();
     match fields.first_key_value() {
         Some((name, value)) if fields.len() == 1 && name == "remove" => {
@@ -244,7 +245,7 @@ fn control(line: &[u8]) -> Result<LineControl, String> {
     }
 }
 
-/// The value of a field, if there is one; it must be what is expected.
+/// The value of a field, if it exists; it must be valid.
 fn field<T>(
     fields: &RequestFields<'_>,
     name: &str,
@@ -260,7 +261,7 @@ fn field<T>(
         .ok_or_else(|| format!("the field '{name}' is {}, it must be {expected}", shown()))
 }
 
-/// An id is a text, or a number as it is written.
+/// An id is a string, or a number as it is written.
 fn removal(value: &RawValue) -> Result<ServiceRequest, String> {
     let text = value.get();
     if let Ok(id) = serde_json::from_str::<Cow<'_, str>>(text) {
@@ -275,7 +276,7 @@ fn removal(value: &RawValue) -> Result<ServiceRequest, String> {
     ))
 }
 
-/// A wrong value is shown with its beginning only.
+/// The characters of an invalid value that a message shows.
 const SHOWN_CHARS: usize = 40;
 
 #[cfg(test)]
@@ -354,7 +355,7 @@ mod tests {
         }
     }
 
-    /// A corpus may have any fields, but for the three that say how to answer.
+    /// Documents may have any fields; only three of them say how to answer.
     #[test]
     fn fields_of_documents_are_their_own() {
         assert_eq!(
@@ -383,7 +384,7 @@ mod tests {
         );
     }
 
-    /// None of them is ignored without a word.
+    /// None of them is silently ignored.
     #[test]
     fn fields_with_a_wrong_value_are_named() {
         let print = "0".repeat(64);

@@ -1,4 +1,4 @@
-//! Takes clients in, serves them in turn, and lets them go.
+//! The server: accepts clients, serves them in turn, and disconnects them.
 
 use super::{
     client::{ClientPhase, Received},
@@ -22,13 +22,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long clients may take at the end to read their answers.
+/// How long clients may take to read their last answers when the server stops.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
-/// How long nobody is taken in when there are no more files.
+/// How long the server accepts no client after the system ran out of file descriptors.
 const BREATH: Duration = Duration::from_millis(50);
-/// Clients that are told at once that they are too many; more are only let go.
+/// Excess clients that get an error line at the same time; more are disconnected without one.
 const MOST_REFUSED: usize = 64;
-/// Clients that are taken in before it is the turn of others.
+/// Clients that are accepted in one turn.
 const MOST_ACCEPTED: usize = 64;
 
 const EVENTS: usize = 1024;
@@ -39,21 +39,21 @@ const READERS: Token = Token(usize::MAX - 3);
 #[derive(Debug, Clone)]
 pub struct ServiceOptions {
     pub address: ServiceAddress,
-    /// Other machines may connect.
+    /// Whether other machines may connect.
     pub allow_remote: bool,
     pub max_clients: usize,
-    /// What lines and answers of all clients may take together.
+    /// The memory for lines and answers of all clients together.
     pub client_bytes: usize,
-    /// How lines are read, and how many threads read long ones.
+    /// How documents are read.
     pub reading: corpus::Options,
     pub threads: usize,
-    /// Documents are added, unless a request says that its own is not.
+    /// Whether to add documents, unless a request says otherwise.
     pub add: bool,
-    /// What answers have: with more than one match all of them, not only the best.
+    /// Which matches answers contain. With a limit above one, answers list all of them.
     pub limits: MatchLimits,
 }
 
-/// Ends a server: a byte in a pipe, which a handler of signals may write.
+/// Stops a server: a byte in a pipe, which a signal handler may write.
 pub struct StopPipe {
     reader: PipeReader,
     pub writer: PipeWriter,
@@ -66,9 +66,10 @@ impl StopPipe {
     }
 }
 
-/// Serves until it is told to stop; then all that was read is answered, and all that was added is on disk.
+/// Serves until it is stopped; then all requests that were read are answered, and all additions are
+/// on disk.
 ///
-/// `ready` is told where it listens, and how many entries there are.
+/// Calls `ready` with the address and the number of entries once it is listening.
 pub fn serve(
     answering: Box<dyn HistoryBackend>,
     options: &ServiceOptions,
@@ -90,25 +91,25 @@ pub fn serve(
     )?;
     ready(&address, entries);
     let ran = server.run();
-    // What was answered is on disk, however it ended.
+    // Closes the backend even after an error.
     ran.and(server.part())
 }
 
-/// All clients, and who answers them.
+/// The sockets, the clients and the engine.
 struct SocketServer<'o> {
     poll: Poll,
     events: Events,
     options: &'o ServiceOptions,
-    /// None when nobody is taken in any more.
+    /// `None` when no more clients are accepted.
     listener: Option<SocketListener>,
     can_accept: bool,
-    /// Nobody is taken in before that.
+    /// When to accept clients again.
     accepts_from: Option<Instant>,
     clients: ServiceClients,
     reader: RequestReader,
     readers: LineReaders,
     engine: AnswerEngine<'o>,
-    /// Requests that are not answered yet.
+    /// Requests without an answer yet.
     jobs: Vec<PendingRequest>,
     block: Box<[u8]>,
     is_told_to_stop: bool,
@@ -127,7 +128,7 @@ impl<'o> SocketServer<'o> {
         watch(poll.registry(), &listener, LISTENER, Interest::READABLE).map_err(failed)?;
         watch(poll.registry(), &stop.reader, STOP, Interest::READABLE).map_err(failed)?;
         let waker = Waker::new(poll.registry(), READERS).map_err(failed)?;
-        // If it cannot be woken, it is all the same at the next request.
+        // A failed wake-up only delays the line until the next event.
         let readers =
             LineReaders::start(options.threads.max(1), &reader, move || drop(waker.wake()))?;
         Ok(Self {
@@ -147,7 +148,7 @@ impl<'o> SocketServer<'o> {
         })
     }
 
-    /// Serves until it is told to stop.
+    /// Serves until it is stopped.
     fn run(&mut self) -> Result<()> {
         while !self.is_told_to_stop {
             self.turn(None)?;
@@ -155,7 +156,8 @@ impl<'o> SocketServer<'o> {
         Ok(())
     }
 
-    /// No more is read, what was read is answered, and what was added is on disk; then clients may take their answers, for a while.
+    /// Stops reading, answers what was read and syncs it; then clients may read their answers for a
+    /// while.
     fn part(&mut self) -> Result<()> {
         self.listener = None;
         for number in self.clients.numbers() {
@@ -168,7 +170,7 @@ impl<'o> SocketServer<'o> {
             }
             self.clients.settle(number);
         }
-        // A large document that is being read takes its time, and is not lost.
+        // A large document may still be parsed by another thread.
         while self.readers.pending > 0 {
             self.turn(None)?;
         }
@@ -180,7 +182,8 @@ impl<'o> SocketServer<'o> {
         closed
     }
 
-    /// Waits for something to do, and does it: everybody of whom something came, or who can take more, has a turn.
+    /// Waits for events and handles them: every client with input, or with room for output, has a
+    /// turn.
     fn turn(&mut self, limit: Option<Instant>) -> Result<()> {
         self.wait(limit)
             .map_err(|error| Error::io(&self.options.address, error))?;
@@ -189,7 +192,7 @@ impl<'o> SocketServer<'o> {
             if let Some(client) = self.clients.get(piece.client) {
                 client.come_back(piece.lines);
             }
-            self.ask(piece.client, piece.asked);
+            self.ask(piece.client, piece.requests);
             self.clients.settle(piece.client);
         }
         for _ in 0..self.clients.turns() {
@@ -203,7 +206,7 @@ impl<'o> SocketServer<'o> {
         Ok(())
     }
 
-    /// Waits until something comes, or it is time for something.
+    /// Waits for an event or the next deadline.
     fn wait(&mut self, limit: Option<Instant>) -> io::Result<()> {
         let is_busy = self.clients.turns() > 0 || self.can_accept && self.accepts_from.is_none();
         let next = [limit, self.accepts_from, self.clients.first_deadline()]
@@ -247,13 +250,13 @@ impl<'o> SocketServer<'o> {
                 Err(error)
                     if [io::ErrorKind::Interrupted, io::ErrorKind::ConnectionAborted]
                         .contains(&error.kind()) => {}
-                // Too many open files: somebody will go.
+                // Too many open files: wait until a client disconnects.
                 Err(_) => return self.accepts_from = Some(Instant::now() + BREATH),
             }
         }
     }
 
-    /// Takes a client in, or tells it why not.
+    /// Adds a client, or tells it why not.
     fn admit(&mut self, stream: Connection) {
         let is_full = self.clients.connected() - self.clients.refused >= self.options.max_clients;
         let token = Token(self.clients.next_number());
@@ -275,7 +278,7 @@ impl<'o> SocketServer<'o> {
         }
     }
 
-    /// Somebody has a turn: takes its answers, and is read from once.
+    /// The turn of a client: sends its answers and reads from it once.
     fn attend(&mut self) {
         let Some(number) = self.clients.next_turn() else {
             return;
@@ -315,7 +318,7 @@ impl<'o> SocketServer<'o> {
         );
     }
 
-    /// Answers all that was asked, and hands the answers over, those of a client together.
+    /// Answers all requests, and sends the answers of each client together.
     fn answer(&mut self) {
         let mut jobs = std::mem::take(&mut self.jobs);
         let mut left = &jobs[..];
@@ -338,7 +341,7 @@ impl<'o> SocketServer<'o> {
         self.jobs = jobs;
     }
 
-    /// Lets those go who take too long.
+    /// Disconnects clients that take too long.
     fn expire(&mut self) {
         while let Some(number) = self.clients.next_late(Instant::now()) {
             let most = self.clients.most_bytes();
@@ -359,7 +362,7 @@ impl<'o> SocketServer<'o> {
     }
 }
 
-/// Has the system tell, once each time, when something comes or can be written.
+/// Registers a file descriptor for edge-triggered events.
 fn watch(
     registry: &Registry,
     what: &impl AsFd,
@@ -369,7 +372,7 @@ fn watch(
     registry.register(&mut SourceFd(&what.as_fd().as_raw_fd()), token, interest)
 }
 
-/// Notes what the system tells of a client.
+/// Notes an event of a client.
 fn note(clients: &mut ServiceClients, number: usize, event: &Event) {
     if let Some(client) = clients.get(number) {
         client.can_read |= event.is_readable() || event.is_read_closed() || event.is_error();
@@ -437,7 +440,7 @@ mod tests {
         }
     }
 
-    /// Nobody waits for ever, neither who reads nor who asks.
+    /// Neither the sender nor the reader waits for ever.
     #[test]
     fn a_panic_ends_the_server_and_is_told() {
         let directory = tempfile::tempdir().unwrap();
@@ -473,7 +476,7 @@ mod tests {
             drop(sending.write_all("{\"id\":\"a\",\"text\":\"b\"}\n".repeat(100_000).as_bytes()))
         });
         let mut answers = String::new();
-        // What was on its way when the server hung up may be cut off.
+        // Answers on their way may be lost when the server disconnects.
         let _ = client.read_to_string(&mut answers);
         assert!(
             answers.starts_with("{\"error\":\"the thread that answers died"),

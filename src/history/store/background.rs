@@ -1,22 +1,23 @@
-//! What is done beside the answers: files made of what is in memory and of other files, and commits.
+//! Background work: writing memtables and merged segments to files, and commits.
+//!
+//! Each [`BackgroundWorker`] is a dedicated thread, not a task of a rayon pool: its jobs run for
+//! seconds, must not take a pool thread from a search, and have a lower priority.
 
 use super::{
-    journal::Journal,
-    manifest::HistoryManifest,
-    memtable::Memtable,
-    segment::{EntrySource, Segment},
-    segment_writer::write_segment,
-    throttle::rest_unless,
+    journal::Journal, manifest::HistoryManifest, memtable::Memtable, segment::Segment,
+    segment_writer::write_segment, throttle::throttle_unless,
 };
-use crate::base::{
-    error::{Error, Result},
-    files::durable,
+use crate::{
+    base::{
+        error::{Error, Result},
+        files::durable,
+    },
+    history::search::searchable::{EntrySource, LiveFilter},
 };
-use crate::history::search::searcher::LiveFilter;
 use std::{
     collections::HashSet,
-    fs,
-    path::PathBuf,
+    fs, io,
+    path::{Path, PathBuf},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -25,76 +26,38 @@ use std::{
     thread,
 };
 
-/// A segment that is to be made.
-pub struct SegmentJob {
-    pub inputs: JobInputs,
-    /// Of what is in memory, its journal: all of it is on disk before the file is made.
-    pub journal: Option<Journal>,
-    pub level: u32,
-    pub path: PathBuf,
-    pub dropped: DropFilter,
-}
-
-/// What a segment is made of.
-pub enum JobInputs {
-    /// With the number of its journal.
-    Memtable(Arc<Memtable>, u64),
-    /// The oldest first.
-    Segments(Vec<Arc<Segment>>),
-}
-
-/// What is dropped on the way.
-#[derive(Debug, Clone, Default)]
-pub struct DropFilter {
-    pub first_sequence: u64,
-    pub first_time: u32,
-    pub removed: Arc<HashSet<u64>>,
-}
-
-/// What became of it.
-pub struct SegmentJobResult {
-    pub inputs: JobInputs,
-    /// Of what was removed, what is in none of the inputs' successors.
-    pub dropped: Vec<u64>,
-    /// Whether the journal of what is in memory is on disk.
-    pub synced: Result<()>,
-    /// None if all entries were dropped.
-    pub made: Result<Option<Segment>>,
-}
-
-/// Something that a thread does.
+/// A job of a background thread.
 pub trait BackgroundJob: Send + 'static {
-    type SegmentJobResult: Send + 'static;
-    /// May give up when it is told to stop.
-    fn run(self, stop: &AtomicBool) -> Self::SegmentJobResult;
+    /// Its result.
+    type Output: Send + 'static;
+    /// Does the job; may give up when `stop` is set.
+    fn run(self, stop: &AtomicBool) -> Self::Output;
 }
 
-/// Does one job after the other, with less of a claim to the processor than those who answer.
-pub struct BackgroundWorker<W: BackgroundJob> {
-    jobs: Option<Sender<W>>,
-    done: Mutex<Receiver<W::SegmentJobResult>>,
+/// A thread that does one job after the other, at a lower priority than searches.
+pub struct BackgroundWorker<J: BackgroundJob> {
+    jobs: Option<Sender<J>>,
+    done: Mutex<Receiver<J::Output>>,
+    /// The number of jobs whose result was not taken yet.
     pub pending: usize,
     stop: Arc<AtomicBool>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
-/// How much less: the highest is 19.
-const NICE: i32 = 10;
+/// The niceness of background threads; the highest is 19.
+#[cfg(target_os = "linux")]
+const NICENESS: i32 = 10;
 
-impl<W: BackgroundJob> BackgroundWorker<W> {
-    /// With `hurry`, it also rests from its work, unless that is set.
-    pub fn start(hurry: Option<Arc<AtomicBool>>) -> Result<Self> {
-        let (jobs, received) = mpsc::channel::<W>();
+impl<J: BackgroundJob> BackgroundWorker<J> {
+    /// With `is_urgent`, the thread is throttled unless that is set.
+    pub fn start(is_urgent: Option<Arc<AtomicBool>>) -> Result<Self> {
+        let (jobs, received) = mpsc::channel::<J>();
         let (send, done) = mpsc::channel();
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let body = move || {
-            // SAFETY: a call without pointers; on Linux it is for this thread alone. If it fails, all is a little slower.
-            #[cfg(target_os = "linux")]
-            unsafe {
-                libc::setpriority(libc::PRIO_PROCESS, 0, NICE);
-            }
-            hurry.into_iter().for_each(rest_unless);
+            lower_priority();
+            is_urgent.into_iter().for_each(throttle_unless);
             for job in received {
                 if stopped.load(Ordering::Relaxed) || send.send(job.run(&stopped)).is_err() {
                     break;
@@ -103,7 +66,7 @@ impl<W: BackgroundJob> BackgroundWorker<W> {
         };
         let thread = thread::Builder::new()
             .spawn(body)
-            .map_err(|error| Error::io("a thread", error))?;
+            .map_err(|error| Error::io("a background thread", error))?;
         Ok(Self {
             jobs: Some(jobs),
             done: Mutex::new(done),
@@ -113,14 +76,15 @@ impl<W: BackgroundJob> BackgroundWorker<W> {
         })
     }
 
-    pub fn submit(&mut self, job: W) {
-        // If the thread died, who takes what is done is told.
+    /// Queues a job.
+    pub fn submit(&mut self, job: J) {
+        // If the thread died, `take` returns the error.
         let _ = self.jobs.as_ref().map(|jobs| jobs.send(job));
         self.pending += 1;
     }
 
-    /// A job that is done; if `wait`, and there is one under way, waits for it.
-    pub fn take(&mut self, wait: bool) -> Result<Option<W::SegmentJobResult>> {
+    /// The result of a finished job. With `wait`, waits for one if any job is pending.
+    pub fn take(&mut self, wait: bool) -> Result<Option<J::Output>> {
         if self.pending == 0 {
             return Ok(None);
         }
@@ -137,20 +101,28 @@ impl<W: BackgroundJob> BackgroundWorker<W> {
             }
             Err(TryRecvError::Empty) => Ok(None),
             Err(TryRecvError::Disconnected) => Err(Error::Usage(
-                "a thread that makes the files of the history died; start the program again"
-                    .to_owned(),
+                "a background thread of the history panicked; start the program again".to_owned(),
             )),
         }
     }
 
-    /// What is under way is given up as soon as may be.
+    /// Asks the running job to give up.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 }
 
-/// What is under way is given up: its files are swept by the next who writes.
-impl<W: BackgroundJob> Drop for BackgroundWorker<W> {
+fn lower_priority() {
+    // SAFETY: a call without pointers; on Linux it applies to this thread only. Its failure makes
+    // searches a little slower.
+    #[cfg(target_os = "linux")]
+    unsafe {
+        libc::setpriority(libc::PRIO_PROCESS, 0, NICENESS);
+    }
+}
+
+/// Abandons the running job: the next writer deletes its files.
+impl<J: BackgroundJob> Drop for BackgroundWorker<J> {
     fn drop(&mut self) {
         Self::stop(self);
         drop(self.jobs.take());
@@ -158,105 +130,141 @@ impl<W: BackgroundJob> Drop for BackgroundWorker<W> {
     }
 }
 
-impl BackgroundJob for SegmentJob {
-    type SegmentJobResult = SegmentJobResult;
+/// A segment to write.
+pub struct SegmentJob {
+    pub inputs: JobInputs,
+    /// The journal of a memtable: it is synced before the segment is written.
+    pub journal: Option<Journal>,
+    pub level: u32,
+    pub path: PathBuf,
+    pub drop_filter: DropFilter,
+}
 
-    fn run(self, stop: &AtomicBool) -> SegmentJobResult {
+/// What a segment is made of.
+pub enum JobInputs {
+    /// A memtable, and the number of its journal.
+    Memtable(Arc<Memtable>, u64),
+    /// Segments, oldest first.
+    Segments(Vec<Arc<Segment>>),
+}
+
+/// The entries that a job leaves out.
+#[derive(Debug, Clone, Default)]
+pub struct DropFilter {
+    /// Entries with lower sequence numbers are forgotten.
+    pub first_sequence: u64,
+    /// Older entries are forgotten.
+    pub first_time: u32,
+    /// The sequence numbers of removed entries.
+    pub removed: Arc<HashSet<u64>>,
+}
+
+/// The result of a [`SegmentJob`].
+pub struct SegmentJobResult {
+    pub inputs: JobInputs,
+    /// The removed entries that no file contains any more.
+    pub dropped: Vec<u64>,
+    /// Whether the journal of the memtable could be synced.
+    pub synced: Result<()>,
+    /// The new segment; `None` if it would have no entries.
+    pub segment: Result<Option<Segment>>,
+}
+
+impl BackgroundJob for SegmentJob {
+    type Output = SegmentJobResult;
+
+    fn run(mut self, stop: &AtomicBool) -> SegmentJobResult {
+        let journal = self.journal.take();
+        let synced = journal.map_or(Ok(()), |journal| journal.finish());
+        let segment = self.write(stop);
+        if segment.is_err() {
+            // Half a file is useless and takes disk space. If it stays, the next writer deletes it.
+            let _ = fs::remove_file(&self.path);
+        }
         let Self {
             inputs,
-            journal,
-            level,
-            path,
-            dropped:
-                DropFilter {
-                    first_sequence,
-                    first_time,
-                    removed,
-                },
+            drop_filter,
+            ..
         } = self;
-        let live = LiveFilter {
-            first_sequence,
-            end_sequence: u64::MAX,
-            first_time,
-            removed: &removed,
-        };
-        let sources: Vec<&dyn EntrySource> = match &inputs {
-            JobInputs::Memtable(memtable, _) => vec![&**memtable],
-            JobInputs::Segments(segments) => segments
-                .iter()
-                .map(|segment| &**segment as &dyn EntrySource)
-                .collect(),
-        };
-        let synced = journal.map_or(Ok(()), |journal| journal.finish());
-        let make = || {
-            let made = write_segment(
-                &sources,
-                &|sequence, time| live.has(sequence, time),
-                level,
-                &path,
-                stop,
-            )?;
-            if let (Some(segment), Some(directory)) = (&made, path.parent())
-                && !stop.load(Ordering::Relaxed)
-            {
-                durable::sync_files(directory, std::slice::from_ref(&path))?;
-                segment.warm_up()?;
-            }
-            Ok(made)
-        };
-        let made = make();
-        if made.is_err() {
-            // Half a file is of no use, and takes what room there is. If it stays, the next writer sweeps it.
-            let _ = fs::remove_file(&path);
-        }
+        let removed = drop_filter.removed.iter().copied();
         let dropped = removed
-            .iter()
-            .copied()
-            .filter(|&sequence| inputs.has(sequence))
+            .filter(|&sequence| inputs.may_contain(sequence))
             .collect();
         SegmentJobResult {
             inputs,
             dropped,
             synced,
-            made,
+            segment,
         }
+    }
+}
+
+impl SegmentJob {
+    /// Writes the segment, syncs it, and loads what searches need of it.
+    fn write(&self, stop: &AtomicBool) -> Result<Option<Segment>> {
+        let live = LiveFilter {
+            first_sequence: self.drop_filter.first_sequence,
+            end_sequence: u64::MAX,
+            first_time: self.drop_filter.first_time,
+            removed: &self.drop_filter.removed,
+        };
+        let keep = |sequence, time| live.contains(sequence, time);
+        let sources = self.inputs.sources();
+        let segment = write_segment(&sources, &keep, self.level, &self.path, stop)?;
+        if let (Some(segment), Some(directory)) = (&segment, self.path.parent())
+            && !stop.load(Ordering::Relaxed)
+        {
+            durable::sync_files(directory, std::slice::from_ref(&self.path))?;
+            segment.warm_up()?;
+        }
+        Ok(segment)
     }
 }
 
 impl JobInputs {
-    /// Whether an entry is, or was, among them.
-    fn has(&self, sequence: u64) -> bool {
+    fn sources(&self) -> Vec<&dyn EntrySource> {
+        match self {
+            Self::Memtable(memtable, _) => vec![&**memtable],
+            Self::Segments(segments) => segments
+                .iter()
+                .map(|segment| &**segment as &dyn EntrySource)
+                .collect(),
+        }
+    }
+
+    /// Whether the sequence number of an entry is in their range.
+    fn may_contain(&self, sequence: u64) -> bool {
         match self {
             Self::Memtable(memtable, _) => memtable.last().is_some_and(|(last, _)| {
                 (last + 1 - u64::from(memtable.count())..=last).contains(&sequence)
             }),
-            Self::Segments(segments) => segments.iter().any(|segment| {
-                (segment.description.sequences[0]..=segment.description.sequences[1])
-                    .contains(&sequence)
-            }),
+            Self::Segments(segments) => {
+                segments.iter().any(|segment| segment.may_contain(sequence))
+            }
         }
     }
 }
 
-/// A commit, and the files that are of no use after it. Who has them open can go on.
+/// A commit, and the files that are obsolete after it. Readers that have them open can go on.
 pub struct CommitJob {
     pub manifest: HistoryManifest,
-    /// Those of the manifest, which are put in order here.
+    /// The removed entries for the manifest, which the job sorts.
     pub removed: Arc<HashSet<u64>>,
     pub directory: PathBuf,
     pub obsolete: Vec<PathBuf>,
-    /// What was made of these files: to let go of so much memory takes a while, too.
+    /// The inputs of the new segment, to free here: unmapping takes a while, too.
     pub inputs: Option<JobInputs>,
 }
 
-/// Whether it is done, and what could not be removed.
+/// The result of a [`CommitJob`].
 pub struct CommitResult {
     pub done: Result<()>,
+    /// The files that could not be deleted.
     pub obsolete: Vec<PathBuf>,
 }
 
 impl BackgroundJob for CommitJob {
-    type SegmentJobResult = CommitResult;
+    type Output = CommitResult;
 
     fn run(mut self, _: &AtomicBool) -> CommitResult {
         drop(self.inputs);
@@ -265,12 +273,12 @@ impl BackgroundJob for CommitJob {
         self.manifest.removed.sort_unstable();
         let mut done = self.manifest.commit(&self.directory);
         if done.is_ok() {
-            self.obsolete.retain(|path| match fs::remove_file(path) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            self.obsolete.retain(|path| match remove_if_exists(path) {
+                Ok(()) => false,
+                Err(error) => {
                     done = Err(Error::io(path.display(), error));
                     true
                 }
-                _ => false,
             });
         }
         CommitResult {
@@ -280,28 +288,35 @@ impl BackgroundJob for CommitJob {
     }
 }
 
+fn remove_if_exists(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    struct Dies;
+    struct PanickingJob;
 
-    impl BackgroundJob for Dies {
-        type SegmentJobResult = ();
+    impl BackgroundJob for PanickingJob {
+        type Output = ();
 
         fn run(self, _: &AtomicBool) {
             panic!("on purpose");
         }
     }
 
-    /// What waits for it would grow for ever.
+    /// Otherwise its queue would grow for ever.
     #[test]
-    fn a_thread_that_died_is_an_error() {
-        let mut worker = BackgroundWorker::<Dies>::start(None).unwrap();
+    fn a_panicked_worker_is_an_error() {
+        let mut worker = BackgroundWorker::<PanickingJob>::start(None).unwrap();
         assert!(worker.take(true).unwrap().is_none());
-        worker.submit(Dies);
+        worker.submit(PanickingJob);
         assert!(worker.take(true).is_err());
-        worker.submit(Dies);
+        worker.submit(PanickingJob);
         assert!(worker.take(false).is_err());
     }
 }

@@ -1,80 +1,73 @@
-//! The history as its users see it.
+//! [`History`]: its state, options and the operations of its users.
 
 use super::{
-    background::{
-        BackgroundWorker, CommitJob, DropFilter, JobInputs, SegmentJob, SegmentJobResult,
-    },
+    background::{BackgroundWorker, CommitJob, DropFilter, JobInputs, SegmentJob},
     journal::{Journal, JournalDirectory, JournalLength, JournalRecord, SyncPolicy},
-    manifest::{HistoryManifest, SegmentFile, journal_path, segment_path},
+    manifest::{HistoryManifest, journal_path, segment_path},
     memtable::{MAX_MEMTABLE_ENTRIES, Memtable},
     next_journal::NextJournal,
-    retry::{JobKind, RetryQueue, count_within},
-    segment::{EntrySource, Segment, SegmentDescription},
-};
-use crate::history::{
-    search::searcher::{LiveFilter, SearchScratch, SearchableEntries},
-    search_threads::SearchThreads,
+    retry::RetryQueue,
+    segment::Segment,
 };
 use crate::{
     base::{
         error::{Error, Problem, Result},
         files::WriteLock,
+        num::ToU64,
+        parallel::Pool,
     },
-    index::FileSeal,
+    history::search::{
+        searchable::{EntrySource, LiveFilter, SearchableEntries},
+        searcher::SearchScratch,
+    },
     text::scheme::PrintScheme,
 };
 use std::{
     collections::HashSet,
     fs,
     path::PathBuf,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, atomic::AtomicBool},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// Files of a level that become one. Fewer files are faster to search, but each entry is written more often.
-const FILE_FAN: usize = 3;
-/// From this level on it takes long to make a file: other merges do not wait for it.
-const LARGE_LEVEL: u32 = 3;
-/// What may wait in memory to be made into files; and files that may wait to be merged.
-const MOST_WAITING: usize = 3;
-const MOST_FILES: usize = 40;
-/// What takes less time is not worth another thread, which may have to wait for a processor.
-pub(in crate::history) const ALONE: Duration = Duration::from_micros(250);
+/// A search that takes less time is not worth a second thread, which may wait for a processor.
+pub(in crate::history) const SOLO_SEARCH: Duration = Duration::from_micros(250);
 
-/// How a history is used.
+/// How a history is opened and used.
 #[derive(Debug, Clone)]
 pub struct StoreOptions {
-    /// What its prints must be made with; a new one is made with it. None: as it is, or words.
+    /// The scheme that its prints must have, and that a new history gets. `None`: any; words for a
+    /// new one.
     pub scheme: Option<PrintScheme>,
+    /// The number of threads of a search.
     pub threads: usize,
+    /// When new entries are synced to disk.
     pub sync: SyncPolicy,
-    /// Entries that are older are forgotten.
+    /// If set, older entries are forgotten.
     pub max_age_seconds: Option<u32>,
-    /// Only the newest so many entries are remembered.
+    /// If set, only this number of the newest entries is remembered.
     pub max_entries: Option<u64>,
-    /// Nothing is added or removed, no lock is taken, and the history must be there.
+    /// Opens an existing history without a lock; nothing can be added or removed.
     pub read_only: bool,
-    /// So many new entries make a file; until then they are in memory, and in a journal of their own. At most 262,144.
+    /// The number of entries that make a segment file; until then they are in the memtable and in a
+    /// journal of their own. At most 262,144.
     pub memtable_entries: u32,
-    /// Somebody waits for each answer: files are made slowly, as long as that will do, and at the end those are given up that are just being
-    /// made; the next writer makes them. Otherwise they are waited for.
+    /// Clients wait for each answer: background jobs are throttled as long as they keep up, and
+    /// closing abandons running ones; the next writer repeats them. Otherwise closing waits for
+    /// them.
     pub serves: bool,
-    /// Seconds since 1970.
+    /// The current time, in seconds since 1970.
     pub clock: fn() -> u32,
 }
 
 impl Default for StoreOptions {
     fn default() -> Self {
-        let (scheme, max_age_seconds, max_entries) = (None, None, None);
         Self {
-            scheme,
+            scheme: None,
             threads: 1,
             sync: SyncPolicy::Never,
-            max_age_seconds,
-            max_entries,
+            max_age_seconds: None,
+            max_entries: None,
             read_only: false,
             memtable_entries: MAX_MEMTABLE_ENTRIES,
             serves: false,
@@ -84,493 +77,280 @@ impl Default for StoreOptions {
 }
 
 fn system_clock() -> u32 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs() as u32)
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| {
+        u32::try_from(since.as_secs()).unwrap_or(u32::MAX)
+    })
 }
 
-/// Prints of all documents that came.
+/// The prints of all documents seen so far.
 pub struct History {
     pub(in crate::history) directory: PathBuf,
     pub(in crate::history) options: StoreOptions,
     pub(in crate::history) manifest: HistoryManifest,
     pub(in crate::history) scheme: PrintScheme,
-    /// By sequence number.
+    /// In order of their sequence numbers.
     pub(in crate::history) segments: Vec<SegmentState>,
-    /// What is being made into files, the oldest first.
-    pub(in crate::history) waiting: Vec<Arc<Memtable>>,
+    /// Full memtables that a background job writes to segments, oldest first.
+    pub(in crate::history) flushing: Vec<Arc<Memtable>>,
+    /// The memtable that new entries go to.
     pub(in crate::history) memtable: Memtable,
-    /// Copied when it changes while a file is made.
+    /// The sequence numbers of removed entries; copied on write while a background job reads it.
     pub(in crate::history) removed: Arc<HashSet<u64>>,
     pub(in crate::history) next_sequence: u64,
     pub(in crate::history) last_time: u32,
-    pub(in crate::history) helpers: SearchThreads,
-    /// Of threads that have searched: memory that was asked for once.
+    /// The threads of a search.
+    pub(in crate::history) pool: Pool,
+    /// Buffers of earlier searches, for reuse.
     pub(in crate::history) scratches: Mutex<Vec<SearchScratch>>,
-    /// What a request took of a thread, in the last batch; at first, enough for several threads.
-    pub(in crate::history) pace: Duration,
-    /// The journals as they were when it was opened.
-    pub(in crate::history) read_journals: Vec<JournalLength>,
-    /// None if it is only read.
-    pub(in crate::history) writing: Option<WriterState>,
+    /// The processor time per request in the last batch; at first, enough for several threads.
+    pub(in crate::history) time_per_request: Duration,
+    /// The journals as they were when the history was opened.
+    pub(in crate::history) opened_journals: Vec<JournalLength>,
+    /// `None` if the history is read-only.
+    pub(in crate::history) writer: Option<WriterState>,
 }
 
-/// A segment, whether it is being made into another, and how many of its entries were removed.
+/// A live segment and its state.
 pub(in crate::history) struct SegmentState {
     pub segment: Arc<Segment>,
-    pub is_busy: bool,
+    /// A background job is rewriting it.
+    pub is_merging: bool,
+    /// How many of its entries were removed.
     pub removed: u32,
 }
 
-/// What a writer has.
+/// What only a writer has.
 pub(in crate::history) struct WriterState {
     pub journals: JournalDirectory,
     pub journal: Journal,
     pub journal_number: u64,
     pub next_journal: Option<NextJournal>,
-    /// For first files, which others wait for; for merges; and for those that take long.
-    pub small: BackgroundWorker<SegmentJob>,
-    pub merges: [BackgroundWorker<SegmentJob>; 2],
-    pub commits: BackgroundWorker<CommitJob>,
-    /// Files cannot be made slowly any more, or too much would wait for them.
-    pub hurry: Arc<AtomicBool>,
-    pub upkeep: RetryQueue,
+    /// Writes memtables to segments, which new entries may have to wait for.
+    pub flush_worker: BackgroundWorker<SegmentJob>,
+    /// Merge small segments, and large ones.
+    pub merge_workers: [BackgroundWorker<SegmentJob>; 2],
+    pub commit_worker: BackgroundWorker<CommitJob>,
+    /// Set when throttled background jobs no longer keep up.
+    pub is_urgent: Arc<AtomicBool>,
+    pub retries: RetryQueue,
     pub lock: WriteLock,
 }
 
 impl History {
+    /// The scheme of its prints.
     pub fn scheme(&self) -> &PrintScheme {
         &self.scheme
     }
 
-    /// How many entries there are, those included that were removed or forgotten and not yet dropped.
+    /// The number of stored entries, including removed and forgotten ones that are not yet dropped.
     pub fn entries(&self) -> u64 {
-        let memtable = self.memtables().map(|memtable| u64::from(memtable.count()));
+        let in_memory = self.memtables().map(|memtable| u64::from(memtable.count()));
         self.segments
             .iter()
-            .map(|held| u64::from(held.segment.count()))
-            .chain(memtable)
+            .map(|state| u64::from(state.segment.count()))
+            .chain(in_memory)
             .sum()
     }
 
-    /// Returns when all that was added and removed is on disk.
+    /// Returns when all additions and removals are on disk.
     pub fn sync(&mut self) -> Result<()> {
-        self.writing
+        self.writer
             .as_ref()
-            .map_or(Ok(()), |writing| writing.journal.sync())
+            .map_or(Ok(()), |writer| writer.journal.sync())
     }
 
-    /// Removes all entries that have this id, and says how many they were.
+    /// Removes all entries with this id and returns their number.
     pub fn remove(&mut self, id: &str) -> Result<u64> {
-        self.settle(false)?;
-        let now = (self.options.clock)().max(self.last_time);
-        let mut sequences = Vec::new();
+        self.collect_finished_jobs(false)?;
+        let records = self.removal_records(id)?;
+        self.writer()?.journal.append(&records)?;
+        self.apply(&records);
+        let is_mostly_removed =
+            |state: &SegmentState| !state.is_merging && state.is_mostly_removed();
+        if self.segments.iter().any(is_mostly_removed) {
+            self.drop_dead_entries();
+        }
+        if self.options.sync == SyncPolicy::EveryBatch {
+            self.sync()?;
+        }
+        Ok(records.len().to_u64())
+    }
+
+    /// The journal records that remove all live entries with this id.
+    fn removal_records(&self, id: &str) -> Result<Vec<JournalRecord>> {
+        let mut arrivals = Vec::new();
         for SegmentState { segment, .. } in &self.segments {
             for entry in segment.with_id(id)? {
-                sequences.push((segment.sequence(entry)?, segment.time(entry)?));
+                arrivals.push((segment.sequence(entry)?, segment.time(entry)?));
             }
         }
         for memtable in self.memtables() {
             for entry in memtable.with_id(id)? {
-                sequences.push((memtable.sequence(entry)?, memtable.time(entry)?));
+                arrivals.push((memtable.sequence(entry)?, memtable.time(entry)?));
             }
         }
-        let live = self.live(now);
-        sequences.retain(|&(sequence, time)| live.has(sequence, time));
-        let lines: Vec<JournalRecord> = sequences
-            .iter()
-            .map(|&(sequence, _)| JournalRecord::Remove(sequence))
-            .collect();
-        self.writing()?.journal.append(&lines)?;
-        sequences
-            .iter()
-            .for_each(|&(sequence, _)| self.note_removed(sequence));
-        if self
-            .segments
-            .iter()
-            .any(|held| !held.is_busy && held.is_mostly_removed())
-        {
-            self.forget();
-        }
-        if self.options.sync == SyncPolicy::Each {
-            self.sync()?;
-        }
-        Ok(lines.len() as u64)
+        let live = self.live_now();
+        Ok(arrivals
+            .into_iter()
+            .filter(|&(sequence, time)| live.contains(sequence, time))
+            .map(|(sequence, _)| JournalRecord::Remove(sequence))
+            .collect())
     }
 
-    /// Makes sure that all is on disk, and then finishes what threads have under way, or gives it up. Without it, and after an error,
-    /// nothing is lost that was promised. Says what went wrong and is well again.
+    /// Syncs everything to disk, then finishes or abandons background jobs. Without it, and after
+    /// an error, nothing is lost that was synced. Returns the problems that were overcome.
     pub fn close(mut self) -> Result<Vec<Problem>> {
-        self.writing
+        self.writer
             .as_ref()
-            .map_or(Ok(()), |writing| writing.journal.finish())?;
+            .map_or(Ok(()), |writer| writer.journal.finish())?;
         if self.options.serves {
-            self.give_up()?;
+            self.abandon_jobs()?;
         } else {
-            self.settle(true)?;
+            self.collect_finished_jobs(true)?;
         }
-        let notes = self.notes();
-        let Some(mut writing) = self.writing.take() else {
-            return Ok(notes);
+        let problems = self.take_problems();
+        let Some(mut writer) = self.writer.take() else {
+            return Ok(problems);
         };
-        let ahead = writing
+        let unused_journal = writer
             .next_journal
             .take()
-            .map(|_| journal_path(&self.directory, writing.journal_number + 1));
+            .map(|_| journal_path(&self.directory, writer.journal_number + 1));
         drop((
-            writing.small,
-            writing.merges,
-            writing.commits,
-            writing.journal,
+            writer.flush_worker,
+            writer.merge_workers,
+            writer.commit_worker,
+            writer.journal,
         ));
-        // Nothing is in it; whether it goes or stays is all the same.
-        let _ = ahead.map(fs::remove_file);
-        writing.lock.release(&self.directory).map(|()| notes)
+        // It is empty, so it does not matter if it stays.
+        let _ = unused_journal.map(fs::remove_file);
+        writer.lock.release(&self.directory).map(|()| problems)
     }
 
-    /// All that are in memory, the oldest first.
+    /// All memtables, oldest first.
     pub(in crate::history) fn memtables(&self) -> impl Iterator<Item = &Memtable> {
-        self.waiting
+        self.flushing
             .iter()
             .map(|memtable| &**memtable)
             .chain([&self.memtable])
     }
 
-    pub(in crate::history) fn writing(&mut self) -> Result<&mut WriterState> {
-        self.writing
+    pub(in crate::history) fn writer(&mut self) -> Result<&mut WriterState> {
+        self.writer
             .as_mut()
-            .ok_or_else(|| Error::Usage("the history was opened to be read only".to_owned()))
+            .ok_or_else(|| Error::Usage("the history was opened read-only".to_owned()))
     }
 
-    /// What is neither removed nor forgotten.
+    /// The entries that are neither removed nor forgotten at a time.
     pub(in crate::history) fn live(&self, now: u32) -> LiveFilter<'_> {
-        let first_sequence = self
-            .options
-            .max_entries
-            .map_or(0, |most| self.next_sequence.saturating_sub(most));
-        let first_time = self
-            .options
-            .max_age_seconds
-            .map_or(0, |age| now.saturating_sub(age));
+        let max_entries = self.options.max_entries;
+        let max_age = self.options.max_age_seconds;
         LiveFilter {
-            first_sequence,
+            first_sequence: max_entries.map_or(0, |max| self.next_sequence.saturating_sub(max)),
             end_sequence: u64::MAX,
-            first_time,
+            first_time: max_age.map_or(0, |age| now.saturating_sub(age)),
             removed: &self.removed,
         }
     }
 
-    /// Goes on with the next journal; what the last one has is made into a file.
-    pub(in crate::history) fn next_journal(&mut self) -> Result<()> {
-        let first = self.next_sequence;
-        let writing = self.writing()?;
-        let number = writing.journal_number + 1;
-        let (mut journal, memtable) = match writing
+    /// The entries that are neither removed nor forgotten.
+    pub(in crate::history) fn live_now(&self) -> LiveFilter<'_> {
+        self.live((self.options.clock)().max(self.last_time))
+    }
+
+    /// Continues with the next journal and memtable; the full memtable is written to a segment.
+    pub(in crate::history) fn rotate_journal(&mut self) -> Result<()> {
+        let first_sequence = self.next_sequence;
+        let writer = self.writer()?;
+        let number = writer.journal_number + 1;
+        let prepared = writer
             .next_journal
             .take()
-            .and_then(|ahead| ahead.take(first))
-        {
-            Some(made) => made,
-            None => (writing.journals.create(number, first)?, Memtable::default()),
+            .and_then(|next| next.take(first_sequence));
+        let (mut journal, memtable) = match prepared {
+            Some(prepared) => prepared,
+            None => {
+                let journal = writer.journals.create(number, first_sequence)?;
+                (journal, Memtable::default())
+            }
         };
-        journal.follow(&writing.journal);
-        let full = std::mem::replace(&mut writing.journal, journal);
-        writing.journal_number = number;
+        journal.follow(&writer.journal);
+        let full = std::mem::replace(&mut writer.journal, journal);
+        writer.journal_number = number;
         self.flush_memtable(number - 1, Some(full), memtable);
         Ok(())
     }
 
-    /// Has the next journal made, if it will be needed soon.
-    pub(in crate::history) fn look_ahead(&mut self) {
-        let (most, count) = (self.memtable_limit(), self.memtable.count());
-        let first = self.next_sequence + u64::from(most - count.min(most));
-        if let Some(writing) = &mut self.writing
-            && writing.next_journal.is_none()
-            && count >= most - most / 4
+    /// Starts to prepare the next journal once three quarters of the current one are used.
+    pub(in crate::history) fn prepare_next_journal(&mut self) {
+        let limit = self.memtable_limit();
+        let count = self.memtable.count();
+        let first_sequence = self.next_sequence + u64::from(limit - count.min(limit));
+        if let Some(writer) = &mut self.writer
+            && writer.next_journal.is_none()
+            && count >= limit - limit / 4
         {
-            let (journals, number) = (writing.journals.clone(), writing.journal_number + 1);
-            writing.next_journal = Some(NextJournal::start(
-                journals,
-                number,
-                first,
-                (most, self.memtable.keys().cloned()),
+            writer.next_journal = Some(NextJournal::start(
+                writer.journals.clone(),
+                writer.journal_number + 1,
+                first_sequence,
+                (limit, self.memtable.keys().cloned()),
             ));
         }
     }
 
-    /// So many new entries make a file.
+    /// The number of entries in a full memtable.
     pub(in crate::history) fn memtable_limit(&self) -> u32 {
         self.options.memtable_entries.clamp(1, MAX_MEMTABLE_ENTRIES)
     }
 
-    /// Has what is in memory made into a file, and goes on with another. All of it is in the journal with this number.
+    /// Starts to write the memtable to a segment, and continues with another one. All entries are
+    /// in the journal with this number.
     pub(in crate::history) fn flush_memtable(
         &mut self,
-        number: u64,
+        journal_number: u64,
         journal: Option<Journal>,
         next: Memtable,
     ) {
         let memtable = Arc::new(std::mem::replace(&mut self.memtable, next));
-        self.waiting.push(memtable.clone());
-        let (dropped, path) = (self.dropped(), self.next_path());
-        if let Some(writing) = &mut self.writing {
-            writing.small.submit(SegmentJob {
-                inputs: JobInputs::Memtable(memtable, number),
+        self.flushing.push(memtable.clone());
+        self.submit_flush(JobInputs::Memtable(memtable, journal_number), journal);
+    }
+
+    /// Gives a memtable to the flush worker.
+    pub(in crate::history) fn submit_flush(&mut self, inputs: JobInputs, journal: Option<Journal>) {
+        let drop_filter = self.drop_filter();
+        let path = self.next_segment_path();
+        if let Some(writer) = &mut self.writer {
+            writer.flush_worker.submit(SegmentJob {
+                inputs,
                 journal,
                 level: 0,
                 path,
-                dropped,
+                drop_filter,
             });
         }
     }
 
-    pub(in crate::history) fn next_path(&mut self) -> PathBuf {
+    pub(in crate::history) fn next_segment_path(&mut self) -> PathBuf {
         self.manifest.next_segment += 1;
         segment_path(&self.directory, self.manifest.next_segment - 1)
     }
 
-    /// What need not be in a file that is made now.
-    pub(in crate::history) fn dropped(&self) -> DropFilter {
-        let live = self.live((self.options.clock)().max(self.last_time));
+    /// The entries that a segment written now need not contain.
+    pub(in crate::history) fn drop_filter(&self) -> DropFilter {
+        let live = self.live_now();
         DropFilter {
             first_sequence: live.first_sequence,
             first_time: live.first_time,
             removed: self.removed.clone(),
         }
     }
-
-    /// Has segments of one level made into one of the next.
-    pub(in crate::history) fn plan(&mut self) {
-        while let Some(run) = next_run(&self.segments).filter(|_| self.may_try(JobKind::Merge)) {
-            let level = self.segments[run.start].segment.level + 1;
-            self.rewrite(run, level);
-        }
-    }
-
-    /// Has segments made into one.
-    fn rewrite(&mut self, run: std::ops::Range<usize>, level: u32) {
-        let inputs = JobInputs::Segments(
-            self.segments[run.clone()]
-                .iter()
-                .map(|held| held.segment.clone())
-                .collect(),
-        );
-        self.segments[run]
-            .iter_mut()
-            .for_each(|held| held.is_busy = true);
-        let (dropped, path) = (self.dropped(), self.next_path());
-        if let Some(writing) = &mut self.writing {
-            writing.merges[usize::from(level >= LARGE_LEVEL)].submit(SegmentJob {
-                inputs,
-                journal: None,
-                level,
-                path,
-                dropped,
-            });
-        }
-    }
-
-    /// Takes over what threads have made; if `all`, waits until there is nothing left to do.
-    pub(in crate::history) fn settle(&mut self, all: bool) -> Result<()> {
-        loop {
-            let (is_behind, files) = (self.waiting.len() > MOST_WAITING, self.segments.len());
-            self.try_again(all || is_behind);
-            let Some(writing) = &mut self.writing else {
-                return Ok(());
-            };
-            writing.hurry.store(
-                all || self.waiting.len() > 1 || files > MOST_FILES / 2,
-                Ordering::Relaxed,
-            );
-            let mut done = writing.small.take(all || is_behind)?;
-            for merges in &mut writing.merges {
-                if done.is_none() {
-                    done = merges.take(all || files > MOST_FILES)?;
-                }
-            }
-            let Some(done) = done else { break };
-            self.install(done, all, is_behind)?;
-            self.forget();
-            self.plan();
-        }
-        while let Some(writing) = &mut self.writing
-            && let Some(committed) = writing.commits.take(all)?
-        {
-            self.note_commit(committed, all)?;
-        }
-        Ok(())
-    }
-
-    /// Puts a segment in the place of what it was made of, and commits.
-    fn install(&mut self, done: SegmentJobResult, is_last: bool, is_behind: bool) -> Result<()> {
-        let Some((inputs, made, dropped)) = self.ensure_made(done, is_last, is_behind)? else {
-            return Ok(());
-        };
-        if !dropped.is_empty() {
-            let removed = Arc::make_mut(&mut self.removed);
-            for sequence in &dropped {
-                removed.remove(sequence);
-            }
-        }
-        let made = made.map(|segment| {
-            let removed = count_within(&self.removed, segment.description.sequences);
-            SegmentState {
-                segment: Arc::new(segment),
-                is_busy: false,
-                removed,
-            }
-        });
-        let obsolete = match &inputs {
-            // Those in memory are made into files in their order, after all that are files already.
-            JobInputs::Memtable(memtable, number) => {
-                self.waiting
-                    .retain(|waiting| !Arc::ptr_eq(waiting, memtable));
-                self.segments.extend(made);
-                let obsolete = (self.manifest.journal..=*number)
-                    .map(|number| journal_path(&self.directory, number))
-                    .collect();
-                self.manifest.journal = number + 1;
-                obsolete
-            }
-            JobInputs::Segments(inputs) => {
-                let is_input = |held: &SegmentState| {
-                    inputs.iter().any(|input| Arc::ptr_eq(input, &held.segment))
-                };
-                let at = self.segments.iter().position(is_input).unwrap_or_default();
-                self.segments.retain(|held| !is_input(held));
-                self.segments.splice(at..at, made);
-                inputs.iter().map(|input| input.path()).collect()
-            }
-        };
-        self.commit(obsolete, Some(inputs));
-        Ok(())
-    }
-
-    /// Commits the files that are in use, and removes others after that.
-    pub(in crate::history) fn commit(
-        &mut self,
-        mut obsolete: Vec<PathBuf>,
-        inputs: Option<JobInputs>,
-    ) {
-        let file = |SegmentState { segment, .. }: &SegmentState| {
-            let name = segment
-                .file
-                .name()
-                .rsplit('/')
-                .next()
-                .unwrap_or_default()
-                .to_owned();
-            let file = FileSeal {
-                name,
-                bytes: segment.file.file_bytes(),
-                seal: segment.file.seal(),
-            };
-            SegmentFile {
-                level: segment.level,
-                file,
-            }
-        };
-        self.manifest.segments = self.segments.iter().map(file).collect();
-        let (manifest, removed, directory) = (
-            self.manifest.clone(),
-            self.removed.clone(),
-            self.directory.clone(),
-        );
-        if let Some(writing) = &mut self.writing {
-            obsolete.append(&mut writing.upkeep.take_obsolete());
-            writing.commits.submit(CommitJob {
-                manifest,
-                removed,
-                directory,
-                obsolete,
-                inputs,
-            });
-        }
-    }
-
-    /// Drops files of which nothing is left, and has those rewritten of which less than half is.
-    pub(in crate::history) fn forget(&mut self) {
-        let LiveFilter {
-            first_sequence,
-            first_time,
-            ..
-        } = self.live((self.options.clock)().max(self.last_time));
-        if self.writing.is_none()
-            || (first_sequence, first_time) == (0, 0) && self.removed.is_empty()
-        {
-            return;
-        }
-        let is_gone = |held: &mut SegmentState| {
-            let SegmentDescription {
-                sequences, times, ..
-            } = &held.segment.description;
-            !held.is_busy && (sequences[1] < first_sequence || times[1] < first_time)
-        };
-        let gone: Vec<_> = self.segments.extract_if(.., is_gone).collect();
-        let is_dying = |held: &SegmentState| {
-            !held.is_busy
-                && (held.is_mostly_removed()
-                    || is_mostly_dead(&held.segment, first_sequence, first_time))
-        };
-        while let Some(at) = self
-            .segments
-            .iter()
-            .position(is_dying)
-            .filter(|_| self.may_try(JobKind::Merge))
-        {
-            self.rewrite(at..at + 1, self.segments[at].segment.level);
-        }
-        if !gone.is_empty() {
-            Arc::make_mut(&mut self.removed)
-                .retain(|&sequence| gone.iter().all(|held| !is_within(sequence, &held.segment)));
-            let obsolete = gone.iter().map(|held| held.segment.path()).collect();
-            self.commit(
-                obsolete,
-                Some(JobInputs::Segments(
-                    gone.into_iter().map(|held| held.segment).collect(),
-                )),
-            );
-        }
-    }
 }
 
 impl SegmentState {
-    fn is_mostly_removed(&self) -> bool {
+    pub(in crate::history) fn is_mostly_removed(&self) -> bool {
         self.removed > self.segment.count() / 2
     }
-}
-
-/// Whether an entry is, or was, in a segment.
-fn is_within(sequence: u64, segment: &Segment) -> bool {
-    let [first, last] = segment.description.sequences;
-    (first..=last).contains(&sequence)
-}
-
-/// Whether more than half of a segment is forgotten, as far as its first and last entry tell.
-fn is_mostly_dead(segment: &Segment, first_sequence: u64, first_time: u32) -> bool {
-    let SegmentDescription {
-        sequences, times, ..
-    } = &segment.description;
-    let half = |first: u64, last: u64| first + (last - first).div_ceil(2);
-    first_sequence > half(sequences[0], sequences[1])
-        || u64::from(first_time) > half(u64::from(times[0]), u64::from(times[1]))
-}
-
-/// Segments beside one another that are of one level, as many as are made into one.
-fn next_run(segments: &[SegmentState]) -> Option<std::ops::Range<usize>> {
-    let mut start = 0;
-    for at in 0..segments.len() {
-        let level = |held: &SegmentState| (!held.is_busy).then_some(held.segment.level);
-        if level(&segments[at]).is_none() {
-            start = at + 1;
-            continue;
-        }
-        if level(&segments[at]) != level(&segments[start]) {
-            start = at;
-        }
-        if at + 1 - start == FILE_FAN {
-            return Some(start..at + 1);
-        }
-    }
-    None
 }

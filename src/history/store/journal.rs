@@ -1,9 +1,10 @@
-//! The journal: what came since the last segment, as it came.
+//! The journal: the write-ahead log of the entries that are in no segment yet.
 //!
-//! A head, then groups of records, each with a checksum. A group that is not whole at the end of a journal was being written, or was not
-//! yet on disk, when the machine or the program died: it was never synced, and is cut off. How much of a journal was on disk for
-//! sure is in [`super::synced_lengths`], and each group says how much that was when it was written: so a journal that was cut or
-//! altered is told from a write that never ended.
+//! A header, then groups of records, each with a checksum. An incomplete group at the end of a
+//! journal was being written, or not yet on disk, when the machine or the program died: it was
+//! never synced, and is cut off. [`super::synced_lengths`] notes how many bytes of a journal are on
+//! disk for sure, and each group contains that number as of its writing: so a truncated or altered
+//! journal differs from an unfinished write.
 
 use super::{manifest::journal_path, memtable::NewEntry, synced_lengths::SyncedLengths};
 
@@ -12,12 +13,14 @@ use crate::{
         codec::{Fields, put_varint},
         error::{Error, Place, Result},
         files::durable,
+        num::ToU64,
     },
+    history::search::low_half,
     text::stream::{PRINT_BYTES, Print},
 };
 use std::{
-    fs::{File, OpenOptions},
-    io::{Read, Write},
+    fs::{self, File, OpenOptions},
+    io::Write,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, PoisonError,
@@ -31,64 +34,74 @@ use xxhash_rust::xxh3::xxh3_64;
 
 const MAGIC: [u8; 8] = *b"\x89DEDHJ\r\n";
 const VERSION: u64 = 1;
-const HEAD_BYTES: usize = 32;
+const HEADER_BYTES: usize = 32;
 const GROUP_MAGIC: u64 = 0x5055_4f52_4758_4e48;
-const GROUP_BYTES: usize = 40;
+const GROUP_HEADER_BYTES: usize = 40;
 const ADD: u8 = 1;
 const REMOVE: u8 = 2;
 
-/// When what was written is made sure to be on disk.
+/// When new entries are synced to disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SyncPolicy {
-    /// Before each answer.
-    Each,
-    /// At most so long after it, and the time that the disk takes.
+    /// Before the answers of each batch.
+    EveryBatch,
+    /// At most this long after they were written, plus the time of the sync.
     Interval(Duration),
-    /// At the end, and with each segment.
+    /// On closing, and with each segment.
     Never,
 }
 
-/// One line of a journal.
+/// One record of a journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JournalRecord {
+    /// A new entry.
     Add(NewEntry),
+    /// The removal of the entry with this sequence number.
     Remove(u64),
 }
 
-/// What a journal held.
+/// The contents of a journal.
 pub struct ReplayedJournal {
-    pub lines: Vec<JournalRecord>,
+    pub records: Vec<JournalRecord>,
     pub first_sequence: u64,
-    /// How much of it is whole, and how much is not.
+    /// The bytes of complete groups, and of an incomplete one after them.
     pub whole_bytes: u64,
     pub unfinished_bytes: u64,
 }
 
-/// A journal that was read.
+impl ReplayedJournal {
+    /// The number of added entries.
+    pub fn added(&self) -> usize {
+        let is_added = |record: &&JournalRecord| matches!(record, JournalRecord::Add(_));
+        self.records.iter().filter(is_added).count()
+    }
+}
+
+/// The length of a journal when the history was opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JournalLength {
     pub number: u64,
     pub whole_bytes: u64,
-    /// Of a group at its end that is not whole: nothing of it was synced.
+    /// The bytes of an incomplete group at its end, which was never synced.
     pub unfinished_bytes: u64,
 }
 
-/// The journals of a history, for a writer.
+/// Creates and opens the journals of a history.
 #[derive(Clone)]
 pub struct JournalDirectory {
     pub directory: PathBuf,
-    pub every: SyncPolicy,
+    pub sync: SyncPolicy,
     pub synced_lengths: Arc<SyncedLengths>,
 }
 
-/// A journal that is written to.
+/// A journal open for appending.
 pub struct Journal {
-    kept: Arc<JournalFile>,
+    file_state: Arc<JournalFile>,
     buffer: Vec<u8>,
     _syncer: Option<JournalSyncer>,
 }
 
-/// How far a journal is written, how far it is on disk, and what went wrong on the way there.
+/// The file of a journal: how far it is written, how far it is synced, and the last failure.
 struct JournalFile {
     file: File,
     path: PathBuf,
@@ -97,16 +110,16 @@ struct JournalFile {
     written: AtomicU64,
     synced: AtomicU64,
     failed: Mutex<Option<Error>>,
-    /// The one before it, until that is on disk: so there is never a gap in what was promised.
+    /// The journal before it, until that is synced: so the synced entries never have a gap.
     before: Mutex<Option<Arc<Self>>>,
 }
 
 impl JournalFile {
     fn sync(&self) -> Result<()> {
         let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(kept) = &*before {
-            kept.sync()?;
-            // A journal that is full is promised as a whole before anything of the next one is.
+        if let Some(file_state) = &*before {
+            file_state.sync()?;
+            // All of a full journal is noted as synced before any part of the next one.
             self.synced_lengths.sync()?;
         }
         *before = None;
@@ -123,7 +136,7 @@ impl JournalFile {
 }
 
 impl JournalDirectory {
-    /// Makes a new one; its name is on disk when this returns.
+    /// Creates a journal; its directory entry is on disk when this returns.
     pub fn create(&self, number: u64, first_sequence: u64) -> Result<Journal> {
         let path = &journal_path(&self.directory, number);
         let failed = |error| Error::io(path.display(), error);
@@ -141,10 +154,10 @@ impl JournalDirectory {
             .and_then(|()| file.sync_all())
             .map_err(failed)?;
         durable::sync_dir(&self.directory)?;
-        self.over(file, number, HEAD_BYTES as u64)
+        self.start(file, number, HEADER_BYTES.to_u64())
     }
 
-    /// Goes on with one that was read; what was not whole is cut off.
+    /// Continues a journal that was replayed, without its incomplete group.
     pub fn append_to(&self, number: u64, replayed: &ReplayedJournal) -> Result<Journal> {
         let path = journal_path(&self.directory, number);
         let failed = |error| Error::io(path.display(), error);
@@ -155,37 +168,33 @@ impl JournalDirectory {
         if replayed.unfinished_bytes > 0 {
             file.set_len(replayed.whole_bytes).map_err(failed)?;
         }
-        // What was read, a process that was killed may have left to the system alone.
+        // A killed process may have left what was read to the page cache.
         file.sync_all().map_err(failed)?;
         if !is_blank(replayed.whole_bytes) {
             self.synced_lengths.note(number, replayed.whole_bytes)?;
         }
-        self.over(file, number, replayed.whole_bytes)
+        self.start(file, number, replayed.whole_bytes)
     }
 
-    fn over(&self, file: File, number: u64, bytes: u64) -> Result<Journal> {
-        let (written, synced) = (AtomicU64::new(bytes), AtomicU64::new(bytes));
-        let (path, synced_lengths) = (
-            journal_path(&self.directory, number),
-            self.synced_lengths.clone(),
-        );
-        let (failed, before) = (Mutex::default(), Mutex::default());
-        let kept = Arc::new(JournalFile {
+    fn start(&self, file: File, number: u64, bytes: u64) -> Result<Journal> {
+        let file_state = Arc::new(JournalFile {
             file,
-            path,
+            path: journal_path(&self.directory, number),
             number,
-            synced_lengths,
-            written,
-            synced,
-            failed,
-            before,
+            synced_lengths: self.synced_lengths.clone(),
+            written: AtomicU64::new(bytes),
+            synced: AtomicU64::new(bytes),
+            failed: Mutex::default(),
+            before: Mutex::default(),
         });
-        let syncer = match self.every {
-            SyncPolicy::Interval(interval) => Some(JournalSyncer::start(kept.clone(), interval)?),
-            SyncPolicy::Each | SyncPolicy::Never => None,
+        let syncer = match self.sync {
+            SyncPolicy::Interval(interval) => {
+                Some(JournalSyncer::start(file_state.clone(), interval)?)
+            }
+            SyncPolicy::EveryBatch | SyncPolicy::Never => None,
         };
         Ok(Journal {
-            kept,
+            file_state,
             buffer: Vec::new(),
             _syncer: syncer,
         })
@@ -193,70 +202,69 @@ impl JournalDirectory {
 }
 
 impl Journal {
-    /// Nothing of it is promised before all of that one is on disk.
+    /// Notes no byte of this journal as synced before all of that one are.
     pub fn follow(&mut self, before: &Self) {
         *self
-            .kept
+            .file_state
             .before
             .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(before.kept.clone());
+            .unwrap_or_else(PoisonError::into_inner) = Some(before.file_state.clone());
     }
 
-    /// Writes lines as one group.
-    pub fn append(&mut self, lines: &[JournalRecord]) -> Result<()> {
-        self.tell_failure()?;
-        if lines.is_empty() {
+    /// Appends records as one group.
+    pub fn append(&mut self, records: &[JournalRecord]) -> Result<()> {
+        self.take_failure()?;
+        if records.is_empty() {
             return Ok(());
         }
-        self.append_group(lines)
+        self.append_group(records)
     }
 
-    /// Returns when all that was written is on disk, and the promise of it as well.
+    /// Syncs the journal and the note of its length.
     pub fn finish(&self) -> Result<()> {
         self.sync()?;
-        self.kept.synced_lengths.sync()
+        self.file_state.synced_lengths.sync()
     }
 
-    fn append_group(&mut self, lines: &[JournalRecord]) -> Result<()> {
+    fn append_group(&mut self, records: &[JournalRecord]) -> Result<()> {
         self.buffer.clear();
-        self.buffer.resize(GROUP_BYTES, 0);
-        lines.iter().for_each(|line| line.put(&mut self.buffer));
-        let payload = (self.buffer.len() - GROUP_BYTES) as u64;
-        let sum = xxh3_64(&self.buffer[GROUP_BYTES..]);
-        for (at, word) in [
+        self.buffer.resize(GROUP_HEADER_BYTES, 0);
+        records
+            .iter()
+            .for_each(|record| record.put(&mut self.buffer));
+        let (header, payload) = self.buffer.split_at_mut(GROUP_HEADER_BYTES);
+        let words = [
             GROUP_MAGIC,
-            payload,
-            self.kept.synced.load(Ordering::Acquire),
-            sum,
-        ]
-        .into_iter()
-        .enumerate()
-        {
-            self.buffer[8 * at..8 * at + 8].copy_from_slice(&word.to_le_bytes());
+            payload.len().to_u64(),
+            self.file_state.synced.load(Ordering::Acquire),
+            xxh3_64(payload),
+        ];
+        for (bytes, word) in header.chunks_mut(8).zip(words) {
+            bytes.copy_from_slice(&word.to_le_bytes());
         }
-        let own = xxh3_64(&self.buffer[..GROUP_BYTES - 8]);
-        self.buffer[GROUP_BYTES - 8..GROUP_BYTES].copy_from_slice(&own.to_le_bytes());
-        let at = self.kept.written.load(Ordering::Acquire);
-        let written = (&self.kept.file).write_all(&self.buffer);
+        let checksum = xxh3_64(&header[..GROUP_HEADER_BYTES - 8]);
+        header[GROUP_HEADER_BYTES - 8..].copy_from_slice(&checksum.to_le_bytes());
+        let at = self.file_state.written.load(Ordering::Acquire);
+        let written = (&self.file_state.file).write_all(&self.buffer);
         if let Err(error) = written {
-            // Half a group would hide what comes after it.
-            let _ = self.kept.file.set_len(at);
-            return Err(Error::io(self.kept.path.display(), error));
+            // Half a group would hide the groups after it.
+            let _ = self.file_state.file.set_len(at);
+            return Err(Error::io(self.file_state.path.display(), error));
         }
-        self.kept
+        self.file_state
             .written
-            .store(at + self.buffer.len() as u64, Ordering::Release);
+            .store(at + self.buffer.len().to_u64(), Ordering::Release);
         Ok(())
     }
 
-    /// Returns when all that was written is on disk.
+    /// Returns when all groups are on disk.
     pub fn sync(&self) -> Result<()> {
-        self.tell_failure()?;
-        self.kept.sync()
+        self.take_failure()?;
+        self.file_state.sync()
     }
 
-    fn tell_failure(&self) -> Result<()> {
-        self.kept
+    fn take_failure(&self) -> Result<()> {
+        self.file_state
             .failed
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -265,30 +273,34 @@ impl Journal {
     }
 }
 
-/// A thread that makes sure of what was written, again and again.
+/// A thread that syncs a journal at an interval; dedicated, as it waits most of the time.
 struct JournalSyncer {
     stop: Option<mpsc::Sender<()>>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
 impl JournalSyncer {
-    fn start(kept: Arc<JournalFile>, interval: Duration) -> Result<Self> {
+    fn start(file_state: Arc<JournalFile>, interval: Duration) -> Result<Self> {
         let (stop, stopped) = mpsc::channel::<()>();
         let body = move || {
             let mut due = Instant::now() + interval;
             while stopped.recv_timeout(due.saturating_duration_since(Instant::now()))
                 == Err(mpsc::RecvTimeoutError::Timeout)
             {
-                // The time of a sync counts: what is written just after it began waits for no more than the interval before the next begins.
+                // The interval starts when the sync starts: a group written just after that waits
+                // for no longer than the interval until the next one.
                 due = Instant::now() + interval;
-                if let Err(error) = kept.sync() {
-                    *kept.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                if let Err(error) = file_state.sync() {
+                    *file_state
+                        .failed
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner) = Some(error);
                 }
             }
         };
         let thread = thread::Builder::new()
             .spawn(body)
-            .map_err(|error| Error::io("a thread that syncs", error))?;
+            .map_err(|error| Error::io("the thread that syncs a journal", error))?;
         Ok(Self {
             stop: Some(stop),
             thread: Some(thread),
@@ -304,6 +316,14 @@ impl Drop for JournalSyncer {
 }
 
 impl JournalRecord {
+    /// The print of an added entry.
+    pub fn added_print(&self) -> Option<Print> {
+        match self {
+            Self::Add(entry) => Some(entry.print),
+            Self::Remove(_) => None,
+        }
+    }
+
     fn put(&self, out: &mut Vec<u8>) {
         match self {
             Self::Add(NewEntry {
@@ -312,7 +332,7 @@ impl JournalRecord {
                 out.push(ADD);
                 put_varint(out, u64::from(*time));
                 out.extend_from_slice(&print.to_bytes());
-                put_varint(out, id.len() as u64);
+                put_varint(out, id.len().to_u64());
                 out.extend_from_slice(id.as_bytes());
             }
             Self::Remove(sequence) => {
@@ -322,12 +342,12 @@ impl JournalRecord {
         }
     }
 
-    /// The next line. An entry that is added has the next sequence number.
+    /// Parses the next record. An added entry gets the sequence number `next`.
     fn take(fields: &mut Fields<'_>, next: u64) -> Result<Self, String> {
-        match fields.byte("kind of a line")? {
+        match fields.byte("kind of a record")? {
             ADD => {
-                let time = fields.varint("time")? as u32;
-                let bytes = fields.take(PRINT_BYTES as u64, "print")?;
+                let time = low_half(fields.varint("time")?);
+                let bytes = fields.take(PRINT_BYTES.to_u64(), "print")?;
                 let print = Print::from_bytes(bytes.try_into().map_err(|_| "print")?);
                 let length = fields.varint("length of an id")?;
                 let id = std::str::from_utf8(fields.take(length, "id")?)
@@ -345,102 +365,112 @@ impl JournalRecord {
                     "entry {sequence} is removed before it was added; the next one is {next}"
                 )),
             },
-            other => Err(format!("a line of unknown kind {other}")),
+            other => Err(format!("a record of unknown kind {other}")),
         }
     }
 }
 
-/// Whether a journal of so many bytes was made ahead of its time, and nothing was written to it.
+/// Whether a journal of this length has no group: it was created ahead of time.
 pub fn is_blank(bytes: u64) -> bool {
-    bytes <= HEAD_BYTES as u64
+    bytes <= HEADER_BYTES.to_u64()
 }
 
-/// Reads a journal of which this number of bytes was synced. It may end in the middle of a group after these.
-pub fn replay(path: &Path, promised: u64) -> Result<ReplayedJournal> {
-    let mut bytes = Vec::new();
-    File::open(path)
-        .and_then(|mut file| file.read_to_end(&mut bytes))
-        .map_err(|error| Error::io(path.display(), error))?;
+/// Reads a journal of which `synced_bytes` were synced. After these it may end in the middle of a
+/// group.
+pub fn replay(path: &Path, synced_bytes: u64) -> Result<ReplayedJournal> {
+    let bytes = fs::read(path).map_err(|error| Error::io(path.display(), error))?;
     let name: Arc<str> = path.display().to_string().into();
-    let damaged = |at: usize, what: &str| Err(Error::damaged(Place::byte(&name, at as u64), what));
-    if bytes.len() < HEAD_BYTES || bytes[..8] != MAGIC || word(&bytes, 24) != xxh3_64(&bytes[..24])
-    {
-        return damaged(0, "not the journal of a history, or its head was altered");
-    }
-    if word(&bytes, 8) != VERSION {
-        return damaged(
-            8,
-            &format!(
-                "version {}, this program reads version {VERSION}",
-                word(&bytes, 8)
-            ),
+    let damaged =
+        |(at, what): (usize, String)| Error::damaged(Place::byte(&name, at.to_u64()), what);
+    let first_sequence = parse_header(&bytes).map_err(damaged)?;
+    let (records, end) = parse_groups(&bytes, first_sequence).map_err(damaged)?;
+    let whole_bytes = end.to_u64();
+    if end == bytes.len() && whole_bytes < synced_bytes {
+        let what = format!(
+            "the journal ends here, but {synced_bytes} bytes of it were on disk; it was cut"
         );
+        return Err(damaged((end, what)));
     }
-    let (first_sequence, mut at, mut lines) = (word(&bytes, 16), HEAD_BYTES, Vec::new());
-    let mut next = first_sequence;
-    while let Some(payload) = group(&bytes[at..]) {
-        let mut fields = Fields::new(payload);
-        while !fields.is_empty() {
-            match JournalRecord::take(&mut fields, next) {
-                Ok(line) => {
-                    next += u64::from(matches!(line, JournalRecord::Add(_)));
-                    lines.push(line);
-                }
-                Err(what) => return damaged(at, &what),
-            }
-        }
-        at += GROUP_BYTES + payload.len();
-    }
-    if at == bytes.len() && (at as u64) < promised {
-        return damaged(
-            at,
-            &format!("the journal ends here, but {promised} bytes of it were on disk; it was cut"),
-        );
-    }
-    if at < bytes.len() && ((at as u64) < promised || was_promised(&bytes, at)) {
-        return damaged(
-            at,
-            "a group of entries does not match its checksum; the journal was altered",
-        );
+    if end < bytes.len() && (whole_bytes < synced_bytes || was_synced(&bytes, end)) {
+        let what = "a group of entries does not match its checksum; the journal was altered";
+        return Err(damaged((end, what.to_owned())));
     }
     Ok(ReplayedJournal {
-        lines,
+        records,
         first_sequence,
-        whole_bytes: at as u64,
-        unfinished_bytes: (bytes.len() - at) as u64,
+        whole_bytes,
+        unfinished_bytes: (bytes.len() - end).to_u64(),
     })
+}
+
+/// Checks the header and returns the sequence number of the first entry; or the byte and the
+/// problem.
+fn parse_header(bytes: &[u8]) -> Result<u64, (usize, String)> {
+    if bytes.len() < HEADER_BYTES || bytes[..8] != MAGIC || word(bytes, 24) != xxh3_64(&bytes[..24])
+    {
+        let what = "not the journal of a history, or its header was altered";
+        return Err((0, what.to_owned()));
+    }
+    match word(bytes, 8) {
+        VERSION => Ok(word(bytes, 16)),
+        version => Err((
+            8,
+            format!("version {version}, this program reads version {VERSION}"),
+        )),
+    }
+}
+
+/// The records of all complete groups and where these end; or the byte and the problem.
+fn parse_groups(
+    bytes: &[u8],
+    first_sequence: u64,
+) -> Result<(Vec<JournalRecord>, usize), (usize, String)> {
+    let mut records = Vec::new();
+    let mut next = first_sequence;
+    let mut at = HEADER_BYTES;
+    while let Some(payload) = group_payload(&bytes[at..]) {
+        let mut fields = Fields::new(payload);
+        while !fields.is_empty() {
+            let record = JournalRecord::take(&mut fields, next).map_err(|what| (at, what))?;
+            next += u64::from(matches!(record, JournalRecord::Add(_)));
+            records.push(record);
+        }
+        at += GROUP_HEADER_BYTES + payload.len();
+    }
+    Ok((records, at))
 }
 
 fn word(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte]))
 }
 
-/// The lines of a group that begins here, if it is whole.
-fn group(bytes: &[u8]) -> Option<&[u8]> {
-    let _ = head(bytes)?;
-    let payload = bytes[GROUP_BYTES..].get(..usize::try_from(word(bytes, 8)).ok()?)?;
+/// The payload of the group that begins here, if it is complete.
+fn group_payload(bytes: &[u8]) -> Option<&[u8]> {
+    let _ = synced_before_group(bytes)?;
+    let payload = bytes[GROUP_HEADER_BYTES..].get(..usize::try_from(word(bytes, 8)).ok()?)?;
     (xxh3_64(payload) == word(bytes, 24)).then_some(payload)
 }
 
-/// How much was on disk when a group that begins here was written.
-fn head(bytes: &[u8]) -> Option<u64> {
-    let is_head = bytes.len() >= GROUP_BYTES
+/// The synced length at the time when the group that begins here was written.
+fn synced_before_group(bytes: &[u8]) -> Option<u64> {
+    let is_header = bytes.len() >= GROUP_HEADER_BYTES
         && word(bytes, 0) == GROUP_MAGIC
-        && xxh3_64(&bytes[..GROUP_BYTES - 8]) == word(bytes, 32);
-    is_head.then(|| word(bytes, 16))
+        && xxh3_64(&bytes[..GROUP_HEADER_BYTES - 8]) == word(bytes, 32);
+    is_header.then(|| word(bytes, 16))
 }
 
-/// Whether a later group says that what is not whole here was on disk.
-fn was_promised(bytes: &[u8], at: usize) -> bool {
+/// Whether a later group says that the incomplete group here was synced.
+fn was_synced(bytes: &[u8], at: usize) -> bool {
     let magic = GROUP_MAGIC.to_le_bytes();
-    memchr::memmem::find_iter(&bytes[at..], &magic)
-        .any(|found| head(&bytes[at + found..]).is_some_and(|synced| synced > at as u64))
+    memchr::memmem::find_iter(&bytes[at..], &magic).any(|found| {
+        synced_before_group(&bytes[at + found..]).is_some_and(|synced| synced > at.to_u64())
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
+    use crate::base::num::ToUsize;
 
     fn added(sequence: u64) -> JournalRecord {
         JournalRecord::Add(NewEntry {
@@ -461,7 +491,7 @@ mod tests {
         let synced_lengths = Arc::new(SyncedLengths::open(directory, 1).unwrap());
         JournalDirectory {
             directory: directory.to_owned(),
-            every: SyncPolicy::Each,
+            sync: SyncPolicy::EveryBatch,
             synced_lengths,
         }
     }
@@ -477,12 +507,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn appended_records_are_replayed() {
         let directory = tempfile::tempdir().unwrap();
         let path = journal(directory.path());
         let replayed = replay(&path, 0).unwrap();
         assert_eq!(
-            replayed.lines,
+            replayed.records,
             [added(5), added(6), JournalRecord::Remove(5), added(7)]
         );
         assert_eq!((replayed.first_sequence, replayed.unfinished_bytes), (5, 0));
@@ -491,27 +521,28 @@ mod tests {
             .unwrap()
             .append(&[added(8)])
             .unwrap();
-        assert_eq!(replay(&path, 0).unwrap().lines.len(), 5);
+        assert_eq!(replay(&path, 0).unwrap().records.len(), 5);
     }
 
-    /// The second group says that the first was on disk: a cut is a write that did not end, a flip in the first is damage.
+    /// The second group says that the first was synced: so truncation means an unfinished write, and
+    /// a flipped bit in the first group is damage.
     #[test]
-    fn a_cut_loses_the_end_and_a_flip_is_told() {
+    fn a_truncated_end_is_lost_and_a_flipped_bit_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         let path = journal(directory.path());
         let bytes = fs::read(&path).unwrap();
-        let second = HEAD_BYTES + GROUP_BYTES + word(&bytes, HEAD_BYTES + 8) as usize;
+        let second = HEADER_BYTES + GROUP_HEADER_BYTES + word(&bytes, HEADER_BYTES + 8).to_usize();
         for at in 0..bytes.len() {
             fs::write(&path, &bytes[..at]).unwrap();
             match replay(&path, 0) {
-                Ok(replayed) => assert_eq!(replayed.lines.len(), if at < second { 0 } else { 2 }),
-                Err(_) => assert!(at < HEAD_BYTES),
+                Ok(replayed) => assert_eq!(replayed.records.len(), if at < second { 0 } else { 2 }),
+                Err(_) => assert!(at < HEADER_BYTES),
             }
             let mut altered = bytes.clone();
             altered[at] ^= 1 << (at % 8);
             fs::write(&path, &altered).unwrap();
             match replay(&path, 0) {
-                Ok(replayed) => assert!(at >= second && replayed.lines.len() == 2, "{at}"),
+                Ok(replayed) => assert!(at >= second && replayed.records.len() == 2, "{at}"),
                 Err(error) => assert!(
                     at < second && error.to_string().contains("000001.journal: byte "),
                     "{at}: {error}"
@@ -520,33 +551,35 @@ mod tests {
         }
     }
 
-    /// What was synced is promised: of that nothing may be missing. What came later may be cut anywhere.
+    /// No synced byte may be missing; what follows may be truncated anywhere.
     #[test]
-    fn a_journal_that_is_shorter_than_promised_is_told_with_its_place() {
+    fn a_journal_shorter_than_its_synced_length_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         let path = journal(directory.path());
         let bytes = fs::read(&path).unwrap();
-        let promised = crate::history::store::synced_lengths::read(directory.path()).unwrap()[&1];
+        let synced = crate::history::store::synced_lengths::read(directory.path()).unwrap()[&1];
         assert_eq!(
-            promised as usize,
-            HEAD_BYTES + GROUP_BYTES + word(&bytes, HEAD_BYTES + 8) as usize
+            synced.to_usize(),
+            HEADER_BYTES + GROUP_HEADER_BYTES + word(&bytes, HEADER_BYTES + 8).to_usize()
         );
-        for at in HEAD_BYTES..bytes.len() {
+        for at in HEADER_BYTES..bytes.len() {
             fs::write(&path, &bytes[..at]).unwrap();
-            match replay(&path, promised) {
-                Ok(replayed) => assert!(at as u64 >= promised && replayed.lines.len() == 2, "{at}"),
+            match replay(&path, synced) {
+                Ok(replayed) => {
+                    assert!(at.to_u64() >= synced && replayed.records.len() == 2, "{at}")
+                }
                 Err(error) => {
-                    let what = if at == HEAD_BYTES {
+                    let what = if at == HEADER_BYTES {
                         "the journal ends here, but "
                     } else {
                         "a group of entries does not match"
                     };
-                    let told = error.to_string();
+                    let message = error.to_string();
                     assert!(
-                        (at as u64) < promised
-                            && told.contains("000001.journal: byte 32: ")
-                            && told.contains(what),
-                        "{at}: {told}"
+                        (at.to_u64()) < synced
+                            && message.contains("000001.journal: byte 32: ")
+                            && message.contains(what),
+                        "{at}: {message}"
                     );
                 }
             }
@@ -554,7 +587,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_not_removed_before_it_was_added() {
+    fn a_removal_before_its_addition_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         journals(directory.path())
             .create(1, 5)

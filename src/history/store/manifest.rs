@@ -1,4 +1,4 @@
-//! Which files make a history. Its replacement is a commit.
+//! The manifest: which files make up a history. Its atomic replacement is a commit.
 
 use super::synced_lengths;
 
@@ -17,7 +17,7 @@ use std::{
 use xxhash_rust::xxh3::xxh3_64;
 
 pub const NAME: &str = "manifest.json";
-const BESIDE: &str = "manifest.json.new";
+const TEMPORARY_NAME: &str = "manifest.json.new";
 const LOCK: &str = "lock";
 const VERSION: u32 = 2;
 
@@ -27,13 +27,13 @@ pub struct HistoryManifest {
     pub dedup: String,
     pub version: u32,
     pub scheme: String,
-    /// The number of the next segment's file.
+    /// The number of the next segment file.
     pub next_segment: u64,
-    /// The first journal whose entries are in no segment; those after it follow by number.
+    /// The first journal whose entries are in no segment; later ones have the next numbers.
     pub journal: u64,
-    /// The oldest first.
+    /// The live segments, oldest first.
     pub segments: Vec<SegmentFile>,
-    /// Entries of segments that were removed, by sequence number.
+    /// The sequence numbers of removed entries in segments, sorted.
     pub removed: Vec<u64>,
 }
 
@@ -73,7 +73,7 @@ impl HistoryManifest {
         }
     }
 
-    /// None if there is none.
+    /// Reads the manifest; `None` if there is none.
     pub fn read(directory: &Path) -> Result<Option<Self>> {
         let path = directory.join(NAME);
         let damaged = |what: String| Err(Error::damaged(Place::path(&path), what));
@@ -141,11 +141,12 @@ impl HistoryManifest {
                 .any(|segment| segment.file.name == name)
     }
 
-    /// Removes the files of a history that its manifest does not name: those of a writer that died, or that were replaced.
+    /// Deletes the files of a history that the manifest does not name: those of a dead writer, and
+    /// replaced ones.
     pub fn sweep(&self, directory: &Path) -> Result<()> {
         for name in names_in(directory)?
             .iter()
-            .filter(|name| is_ours(name) && *name != LOCK && !self.names(name))
+            .filter(|name| is_history_file(name) && *name != LOCK && !self.names(name))
         {
             fs::remove_file(directory.join(name))
                 .map_err(|error| Error::io(directory.join(name).display(), error))?;
@@ -154,11 +155,11 @@ impl HistoryManifest {
     }
 }
 
-/// Refuses a directory that holds anything that is not ours.
+/// Refuses a directory with files that are not those of a history.
 pub fn ensure_new(directory: &Path) -> Result<()> {
     match names_in(directory)?
         .iter()
-        .find(|name| !is_ours(name) || name.ends_with(".prints"))
+        .find(|name| !is_history_file(name) || name.ends_with(".prints"))
     {
         Some(name) => Err(Error::damaged(
             Place::path(directory),
@@ -181,12 +182,13 @@ fn names_in(directory: &Path) -> Result<Vec<String>> {
         .collect()
 }
 
-/// `000001.prints`, `000001.journal`, what was synced of these, a manifest, its successor, the lock.
-fn is_ours(name: &str) -> bool {
+/// Whether a history may have a file of this name: `000001.prints`, `000001.journal`, `synced`, the
+/// manifest, its temporary successor, the lock.
+fn is_history_file(name: &str) -> bool {
     let is_numbered = name.split_once('.').is_some_and(|(number, ending)| {
         number.len() >= 6
             && number.bytes().all(|byte| byte.is_ascii_digit())
             && ["prints", "journal"].contains(&ending)
     });
-    [NAME, BESIDE, LOCK, synced_lengths::NAME].contains(&name) || is_numbered
+    [NAME, TEMPORARY_NAME, LOCK, synced_lengths::NAME].contains(&name) || is_numbered
 }

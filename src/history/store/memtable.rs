@@ -1,57 +1,56 @@
-//! The newest entries: in memory until they make a file, found by the same parts as those in files.
+//! The memtable: the newest entries, in memory until they are written to a segment.
 //!
-//! The first of them are looked at one by one. Once there are enough to tell which bits are worth to be in an address, each part gets a
-//! table: for each address a chain of blocks of slots, in order of arrival.
+//! The first entries are scanned one by one. Once there are enough to tell which bits distinguish
+//! prints, each part gets a table: for each address a chain of blocks of slots, in order of
+//! arrival.
 
-use super::{
-    id_map::IdMap,
-    segment::{EntrySource, id_hash},
-};
-use crate::history::search::{
-    part_keys::{BitCounts, PARTS, PartKey, PartKeys, PrintParts},
-    part_table::{BucketSlots, SlotCursor},
-    plan::LookupSteps,
-    print_halves::{BODY_BYTES, HEAD_BYTES, PrintBody, PrintHead, join, split},
-    scan::{NearSlots, Slot},
-    searcher::{BucketCursor, SearchableEntries},
-    similarity::{HitLocation, Ratio},
-};
+use super::{id_map::IdMap, segment::id_hash};
 use crate::{
     base::{
         error::{Error, Place, Result},
         files::prefetch,
+        num::{ToU32, ToU64, ToUsize},
+    },
+    history::search::{
+        part_keys::{BitCounts, PARTS, PartKey, PartKeys, PrintParts},
+        part_table::{BucketSlots, SlotCursor},
+        plan::LookupSteps,
+        print_halves::{BODY_BYTES, HEAD_BYTES, PrintBody, PrintHead, join_print, split_print},
+        scan::{NearSlots, Slot},
+        searchable::{BucketCursor, EntrySource, SearchableEntries},
+        similarity::{HitLocation, Ratio},
     },
     text::stream::Print,
 };
 use std::{ops::Range, sync::LazyLock};
 
-/// An entry.
+/// A new entry of a history.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewEntry {
     pub print: Print,
     pub sequence: u64,
-    /// Seconds since 1970.
+    /// The time of arrival, in seconds since 1970.
     pub time: u32,
     pub id: Box<str>,
 }
 
-/// Entries at most.
+/// The greatest number of entries.
 pub const MAX_MEMTABLE_ENTRIES: u32 = 1 << ENTRY_BITS;
-/// Bits of a slot that say which entry.
+/// The bits of a slot for the number of the entry.
 const ENTRY_BITS: u32 = 18;
-/// Entries that are looked at one by one.
-const FEW: usize = 2048;
-/// Bytes of an id, about.
+/// The number of entries that are scanned without tables.
+const UNINDEXED_ENTRIES: usize = 2048;
+/// The expected length of an id.
 const ID_BYTES: usize = 16;
-/// Of each part: about eight entries have an address, so that nearly all have one block.
+/// The bits of an address: about eight entries share one, so nearly all addresses have one block.
 const ADDRESS_BITS: u32 = 15;
 const ADDRESSES: usize = 1 << ADDRESS_BITS;
-/// Bits of a slot that are of the key.
+/// The bits of a slot for the rest of the key.
 const REST_BITS: u32 = u32::BITS - ENTRY_BITS;
-/// Slots of a block.
-const BLOCK: usize = 14;
+/// The slots of a block.
+const BLOCK_SLOTS: usize = 14;
 
-/// Entries in order of arrival.
+/// Entries in order of arrival, with tables for search.
 #[derive(Debug, Default)]
 pub struct Memtable {
     first_sequence: u64,
@@ -61,7 +60,7 @@ pub struct Memtable {
     ids: String,
     id_ends: Vec<usize>,
     by_id: IdMap,
-    /// Made when there are more than a few entries, if not before.
+    /// Built when there are more than a few entries, if not at once.
     tables: Option<MemtableTables>,
 }
 
@@ -76,47 +75,50 @@ struct MemtableTables {
 struct SlotChains {
     /// The first and the last block of each address.
     ends: Vec<[u32; 2]>,
-    /// The first is nobody's.
+    /// The first block is unused: 0 means none.
     blocks: Vec<SlotBlock>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(align(64))]
 struct SlotBlock {
-    slots: [Slot; BLOCK],
+    slots: [Slot; BLOCK_SLOTS],
     used: u32,
     /// 0 for none.
     next: u32,
 }
 
 impl Memtable {
-    /// With room for so many entries, and with tables if their keys are known: memory that is touched for the first time takes its time,
-    /// which nobody who asks should wait for.
-    pub fn with_room(entries: u32, keys: Option<PartKeys>) -> Self {
-        let entries = entries as usize;
+    /// With capacity for this number of entries, and with tables if their keys are known. The first
+    /// access to fresh memory is slow, so all of it is written to here, on the thread that prepares
+    /// it.
+    pub fn with_capacity(entries: u32, keys: Option<PartKeys>) -> Self {
+        let entries = entries.to_usize();
         Self {
             first_sequence: 0,
-            heads: touched(entries, [0; HEAD_BYTES]),
-            bodies: touched(entries, [0; BODY_BYTES]),
-            times: touched(entries, 0),
-            // No bytes at all are UTF-8.
-            ids: String::from_utf8(touched(ID_BYTES * entries, 0)).unwrap_or_default(),
-            id_ends: touched(entries, 0),
-            by_id: IdMap::with_room(entries),
+            heads: preallocate(entries, [0; HEAD_BYTES]),
+            bodies: preallocate(entries, [0; BODY_BYTES]),
+            times: preallocate(entries, 0),
+            // Zero bytes are valid UTF-8.
+            ids: String::from_utf8(preallocate(ID_BYTES * entries, 0)).unwrap_or_default(),
+            id_ends: preallocate(entries, 0),
+            by_id: IdMap::with_capacity(entries),
             tables: keys.map(|keys| MemtableTables {
                 keys,
-                parts: (0..PARTS).map(|_| SlotChains::with_room(entries)).collect(),
+                parts: (0..PARTS)
+                    .map(|_| SlotChains::with_capacity(entries))
+                    .collect(),
             }),
         }
     }
 
-    /// Entries come with rising sequence numbers, without a gap.
+    /// Adds an entry. Sequence numbers rise without gaps.
     pub fn push(&mut self, added: &NewEntry) {
         if self.times.is_empty() {
             self.first_sequence = added.sequence;
         }
         let entry = self.count();
-        let (head, body) = split(&added.print);
+        let (head, body) = split_print(&added.print);
         self.heads.push(head);
         self.bodies.push(body);
         self.times.push(added.time);
@@ -125,15 +127,15 @@ impl Memtable {
         self.by_id.push(id_hash(&added.id));
         match &mut self.tables {
             Some(tables) => tables.add(entry, &added.print),
-            None if self.times.len() == FEW => {
+            None if self.times.len() == UNINDEXED_ENTRIES => {
                 self.tables = Some(MemtableTables::new(&self.heads, &self.bodies))
             }
             None => {}
         }
     }
 
-    /// Asks for the memory that entries with these prints will be put into: it is waited for once for a few of them.
-    pub fn prefetch_room(&self, prints: impl Iterator<Item = Print> + Clone) {
+    /// Prefetches the memory that entries with these prints will be written to, for a few at once.
+    pub fn prefetch_slots(&self, prints: impl Iterator<Item = Print> + Clone) {
         let Some(MemtableTables { keys, parts }) = &self.tables else {
             return;
         };
@@ -147,18 +149,18 @@ impl Memtable {
         };
         places().for_each(|(chains, address)| prefetch(&chains.ends, u64::from(address)));
         for (chains, address) in places() {
-            let [_, last] = chains.ends[address as usize];
+            let [_, last] = chains.ends[address.to_usize()];
             prefetch(&chains.blocks, u64::from(last));
         }
     }
 
-    /// The sequence number of the last entry, and its time: none came later.
+    /// The sequence number and the time of the last entry, which are the greatest.
     pub fn last(&self) -> Option<(u64, u32)> {
         let last = self.times.len().checked_sub(1)?;
-        Some((self.first_sequence + last as u64, self.times[last]))
+        Some((self.first_sequence + last.to_u64(), self.times[last]))
     }
 
-    /// All entries that have this id.
+    /// All entries with this id.
     pub fn with_id(&self, id: &str) -> Result<Vec<u32>> {
         let mut found = Vec::new();
         for entry in self.by_id.with_hash(id_hash(id)) {
@@ -171,8 +173,8 @@ impl Memtable {
     }
 }
 
-/// An empty vector with room for so many, in memory that was written to.
-fn touched<T: Clone>(count: usize, value: T) -> Vec<T> {
+/// An empty vector with this capacity, in memory that was written to.
+fn preallocate<T: Clone>(count: usize, value: T) -> Vec<T> {
     let mut vector = Vec::with_capacity(count);
     vector.resize(count, value);
     vector.clear();
@@ -186,7 +188,7 @@ impl MemtableTables {
             heads
                 .iter()
                 .zip(bodies)
-                .map(|(&head, body)| join(head, body))
+                .map(|(&head, body)| join_print(head, body))
         };
         each().for_each(|print| ones.count(&print));
         let keys = PartKeys::new(&ones.masks(|_| ADDRESS_BITS, REST_BITS));
@@ -203,15 +205,19 @@ impl MemtableTables {
     fn add(&mut self, entry: u32, print: &Print) {
         for (part, chains) in self.parts.iter_mut().enumerate() {
             let PartKey { address, rest } = self.keys.key(print, part);
-            chains.add(address as usize, (entry | rest << ENTRY_BITS).to_le_bytes());
+            chains.add(
+                address.to_usize(),
+                (entry | rest << ENTRY_BITS).to_le_bytes(),
+            );
         }
     }
 }
 
 impl SlotChains {
-    /// Memory for all entries that there may be is asked for at once, and used as they come: to move them takes milliseconds.
+    /// Reserves memory for a full memtable at once: moving the blocks later would take
+    /// milliseconds.
     fn new() -> Self {
-        let mut blocks = Vec::with_capacity(blocks_for(MAX_MEMTABLE_ENTRIES as usize));
+        let mut blocks = Vec::with_capacity(blocks_for(MAX_MEMTABLE_ENTRIES.to_usize()));
         blocks.push(SlotBlock::default());
         Self {
             ends: vec![[0; 2]; ADDRESSES],
@@ -220,8 +226,8 @@ impl SlotChains {
     }
 
     /// In memory that was written to.
-    fn with_room(entries: usize) -> Self {
-        let mut blocks = touched(blocks_for(entries), SlotBlock::default());
+    fn with_capacity(entries: usize) -> Self {
+        let mut blocks = preallocate(blocks_for(entries), SlotBlock::default());
         blocks.push(SlotBlock::default());
         let mut ends = Vec::with_capacity(ADDRESSES);
         ends.resize(ADDRESSES, [0; 2]);
@@ -230,38 +236,38 @@ impl SlotChains {
 
     fn add(&mut self, address: usize, slot: Slot) {
         let [first, last] = &mut self.ends[address];
-        if *last == 0 || self.blocks[*last as usize].used as usize == BLOCK {
-            let new = self.blocks.len() as u32;
+        if *last == 0 || self.blocks[last.to_usize()].used.to_usize() == BLOCK_SLOTS {
+            let new = self.blocks.len().to_u32();
             self.blocks.push(SlotBlock::default());
             if *last == 0 {
                 *first = new;
             } else {
-                self.blocks[*last as usize].next = new;
+                self.blocks[last.to_usize()].next = new;
             }
             *last = new;
         }
-        let block = &mut self.blocks[*last as usize];
-        block.slots[block.used as usize] = slot;
+        let block = &mut self.blocks[last.to_usize()];
+        block.slots[block.used.to_usize()] = slot;
         block.used += 1;
     }
 }
 
-/// Nearly all addresses have one block, some have more.
+/// The number of blocks: nearly all addresses have one, some have more.
 fn blocks_for(entries: usize) -> usize {
-    1 + ADDRESSES + entries / BLOCK
+    1 + ADDRESSES + entries / BLOCK_SLOTS
 }
 
 impl EntrySource for Memtable {
     fn count(&self) -> u32 {
-        self.times.len() as u32
+        self.times.len().to_u32()
     }
 
     fn print(&self, entry: u32) -> Result<Print> {
         let both = self
             .heads
-            .get(entry as usize)
-            .zip(self.bodies.get(entry as usize));
-        both.map(|(&head, body)| join(head, body))
+            .get(entry.to_usize())
+            .zip(self.bodies.get(entry.to_usize()));
+        both.map(|(&head, body)| join_print(head, body))
             .ok_or_else(out_of_bounds)
     }
 
@@ -271,17 +277,20 @@ impl EntrySource for Memtable {
 
     fn time(&self, entry: u32) -> Result<u32> {
         self.times
-            .get(entry as usize)
+            .get(entry.to_usize())
             .copied()
             .ok_or_else(out_of_bounds)
     }
 
     fn id(&self, entry: u32) -> Result<&str> {
-        let end = self.id_ends.get(entry as usize).ok_or_else(out_of_bounds)?;
+        let end = self
+            .id_ends
+            .get(entry.to_usize())
+            .ok_or_else(out_of_bounds)?;
         let start = if entry == 0 {
             0
         } else {
-            self.id_ends[entry as usize - 1]
+            self.id_ends[entry.to_usize() - 1]
         };
         self.ids.get(start..*end).ok_or_else(out_of_bounds)
     }
@@ -293,7 +302,7 @@ fn out_of_bounds() -> Error {
 }
 
 impl SearchableEntries for Memtable {
-    fn at(number: usize, entry: u32) -> HitLocation {
+    fn location(number: usize, entry: u32) -> HitLocation {
         HitLocation::Memtable(number, entry)
     }
 
@@ -321,7 +330,7 @@ impl SearchableEntries for Memtable {
         Ok(&[])
     }
 
-    /// There is one bucket of cardinality, of all entries.
+    /// All entries are in one group.
     fn groups(&self, _: Ratio, _: u32) -> Range<usize> {
         0..1
     }
@@ -334,14 +343,14 @@ impl SearchableEntries for Memtable {
         }
     }
 
-    fn reach(&self, limit: Ratio, cardinality: u32, _: usize) -> u32 {
-        limit.reach(cardinality)
+    fn max_distance(&self, threshold: Ratio, cardinality: u32, _: usize) -> u32 {
+        threshold.max_distance(cardinality)
     }
 
     #[inline(always)]
     fn bodies(&self, entries: Range<u32>) -> Result<&[PrintBody]> {
         self.bodies
-            .get(entries.start as usize..entries.end as usize)
+            .get(entries.start.to_usize()..entries.end.to_usize())
             .ok_or_else(out_of_bounds)
     }
 
@@ -352,14 +361,14 @@ impl SearchableEntries for Memtable {
 
     fn head(&self, entry: u32, _: bool) -> Result<PrintHead> {
         self.heads
-            .get(entry as usize)
+            .get(entry.to_usize())
             .copied()
             .ok_or_else(out_of_bounds)
     }
 
     fn heads(&self, entries: Range<u32>) -> Result<&[PrintHead]> {
         self.heads
-            .get(entries.start as usize..entries.end as usize)
+            .get(entries.start.to_usize()..entries.end.to_usize())
             .ok_or_else(out_of_bounds)
     }
 
@@ -413,7 +422,7 @@ impl SearchableEntries for Memtable {
     #[inline(always)]
     fn bucket(&self, part: usize, address: u32) -> Result<BucketCursor> {
         let chains = self.chains(part)?;
-        let [start, end] = chains.ends[address as usize];
+        let [start, end] = chains.ends[address.to_usize()];
         prefetch(&chains.blocks, u64::from(start));
         if end != start {
             prefetch(&chains.blocks, u64::from(end));
@@ -447,7 +456,7 @@ impl SearchableEntries for Memtable {
         self.prefetch_body(entry);
     }
 
-    /// A slot has it.
+    /// A slot contains the number of its entry.
     #[inline(always)]
     fn entry<const AVX2: bool>(
         &self,
@@ -470,11 +479,11 @@ impl Memtable {
             .ok_or_else(out_of_bounds)
     }
 
-    /// Those of the next block of a chain, of which the first has none.
+    /// The slots of the next block of a chain; block 0 has none.
     #[inline(always)]
     fn next_slots(&self, bucket: &mut BucketCursor) -> Result<&[Slot]> {
-        let block = &self.chains(bucket.part)?.blocks[bucket.next as usize];
+        let block = &self.chains(bucket.part)?.blocks[bucket.next.to_usize()];
         bucket.next = block.next;
-        Ok(&block.slots[..block.used as usize])
+        Ok(&block.slots[..block.used.to_usize()])
     }
 }

@@ -1,21 +1,26 @@
-//! Opens a history, or makes one.
+//! Opens a history, or creates one.
 
 use super::{
     background::BackgroundWorker,
-    history::{ALONE, History, SegmentState, StoreOptions, WriterState},
-    journal::{JournalDirectory, JournalLength, JournalRecord, ReplayedJournal, is_blank, replay},
+    history::{History, SOLO_SEARCH, SegmentState, StoreOptions, WriterState},
+    journal::{
+        Journal, JournalDirectory, JournalLength, JournalRecord, ReplayedJournal, SyncPolicy,
+        is_blank, replay,
+    },
     manifest::{HistoryManifest, ensure_new, journal_path},
     memtable::Memtable,
     retry::{RetryQueue, count_within},
-    segment::{EntrySource, Segment},
+    segment::Segment,
     synced_lengths::{self, JournalLengths, SyncedLengths},
 };
-use crate::history::search_threads::SearchThreads;
 use crate::{
     base::{
         error::{Error, Place, Problem, Result},
         files::{WriteLock, durable},
+        num::ToU64,
+        parallel::pool,
     },
+    history::search::searchable::EntrySource,
     text::{
         scheme::PrintScheme,
         token::{Rule, Tokenizer},
@@ -28,29 +33,34 @@ use std::{
     sync::{Arc, Mutex, atomic::AtomicBool},
 };
 
-/// How often a reader tries again, if a writer changes the history while it is opened.
-const ATTEMPTS: u32 = 20;
-/// Lines of a journal that are taken into memory together.
-const TAKEN: usize = 16;
+/// How often a reader tries again if a writer changes the history while it is opened.
+const READ_ATTEMPTS: u32 = 20;
+/// Journal records that are applied together, so that their memory is prefetched together.
+const APPLIED_TOGETHER: usize = 16;
 
-/// Refuses a directory that holds no history.
+/// Refuses a directory without a history.
 pub fn ensure_history_exists(directory: &Path) -> Result<()> {
-    let none = || {
+    read_manifest(directory).map(drop)
+}
+
+fn read_manifest(directory: &Path) -> Result<HistoryManifest> {
+    HistoryManifest::read(directory)?.ok_or_else(|| {
         Error::damaged(
             Place::path(directory),
             "no history is here (there is no manifest.json)",
         )
-    };
-    HistoryManifest::read(directory)?.map(drop).ok_or_else(none)
+    })
 }
 
 impl History {
-    /// Opens a history, or makes one where the directory is empty or not there; and says what of it was lost to a crash.
+    /// Opens a history, or creates one if the directory is empty or missing; also returns what was
+    /// lost in a crash.
     ///
-    /// Takes as long as reading the journal does, 262,144 entries or little more: segments are mapped.
+    /// The time is that of reading the journals, 262,144 entries or a little more: segments are
+    /// mapped.
     pub fn open(directory: &Path, options: StoreOptions) -> Result<(Self, Vec<Problem>)> {
         if options.read_only {
-            return Self::open_to_read(directory, &options);
+            return Self::open_read_only(directory, &options).map(|history| (history, Vec::new()));
         }
         if HistoryManifest::read(directory)?.is_none() {
             ensure_new(directory)?;
@@ -58,341 +68,309 @@ impl History {
         let lock = WriteLock::take_of(directory, "history")?;
         let manifest = match HistoryManifest::read(directory)? {
             Some(manifest) => manifest,
-            None => Self::make(directory, &options)?,
+            None => create(directory, &options)?,
         };
         manifest.sweep(directory)?;
         let mut history = Self::load(directory, options, manifest)?;
-        let (promised, repaired) = synced_lengths::read_or_repair(directory)?;
-        let (journals, blank) = history.journals(&promised)?;
-        for path in blank {
-            fs::remove_file(&path).map_err(|error| Error::io(path.display(), error))?;
-        }
-        let synced_lengths = Arc::new(SyncedLengths::open(directory, history.manifest.journal)?);
-        let of_writer = JournalDirectory {
-            directory: directory.to_owned(),
-            every: history.options.sync,
-            synced_lengths,
-        };
-        let hurry = Arc::new(AtomicBool::new(false));
-        let resting = || BackgroundWorker::start(history.options.serves.then(|| hurry.clone()));
-        let mut workers = Some((
-            resting()?,
-            [resting()?, resting()?],
-            BackgroundWorker::start(None)?,
-            lock,
-        ));
-        let (count, replayed) = (journals.len(), history.replay(&journals, &promised)?);
-        let first = replayed
-            .first()
-            .map_or(0, |(_, replayed)| replayed.first_sequence);
-        for (at, (number, replayed)) in replayed.into_iter().enumerate() {
-            let journal = of_writer.append_to(number, &replayed)?;
-            if let Some((small, merges, commits, lock)) = workers.take() {
-                let upkeep = RetryQueue::default();
-                let (journals, journal_number, next_journal, hurry) =
-                    (of_writer.clone(), number, None, hurry.clone());
-                history.writing = Some(WriterState {
-                    journals,
-                    journal,
-                    journal_number,
-                    next_journal,
-                    small,
-                    merges,
-                    commits,
-                    hurry,
-                    upkeep,
-                    lock,
-                });
-            } else {
-                let writing = history.writing()?;
-                (writing.journal, writing.journal_number) = (journal, number);
-            }
-            history.take_all(number, &replayed);
-            if at + 1 < count {
-                history.flush_memtable(number, None, Memtable::default());
-            }
-        }
-        let notes = repaired
-            .into_iter()
-            .chain(
-                history
-                    .read_journals
-                    .iter()
-                    .filter_map(|journal| journal.dropped(directory)),
-            )
-            .collect();
-        history.drop_stray_removals(first);
-        history.forget();
-        history.plan();
+        let mut problems = history.recover_journals(lock)?;
+        let journals = history.opened_journals.iter();
+        problems.extend(journals.filter_map(|journal| journal.dropped(directory)));
+        history.drop_dead_entries();
+        history.start_merges();
         if history.memtable.count() >= history.memtable_limit() {
-            history.next_journal()?;
+            history.rotate_journal()?;
         }
-        Ok((history, notes))
+        Ok((history, problems))
     }
 
-    fn make(directory: &Path, options: &StoreOptions) -> Result<HistoryManifest> {
-        ensure_new(directory)?;
-        let words = || PrintScheme {
-            tokens: Tokenizer::new(Rule::Word, false).scheme(),
-        };
-        let manifest =
-            HistoryManifest::new(options.scheme.clone().unwrap_or_else(words).to_string());
-        SyncedLengths::create(directory)?;
-        let synced_lengths = Arc::new(SyncedLengths::open(directory, manifest.journal)?);
-        let journals = JournalDirectory {
-            directory: directory.to_owned(),
-            every: crate::history::SyncPolicy::Never,
-            synced_lengths,
-        };
-        drop(journals.create(manifest.journal, 0)?);
-        manifest.commit(directory)?;
-        durable::sync_ancestors(directory)?;
-        Ok(manifest)
-    }
-
-    fn open_to_read(directory: &Path, options: &StoreOptions) -> Result<(Self, Vec<Problem>)> {
+    fn open_read_only(directory: &Path, options: &StoreOptions) -> Result<Self> {
         let mut attempt = 0;
         loop {
-            let none = || {
-                Error::damaged(
-                    Place::path(directory),
-                    "no history is here (there is no manifest.json)",
-                )
+            let manifest = read_manifest(directory)?;
+            let opened = Self::load_read_only(directory, options, manifest.clone());
+            let has_changed = || {
+                let now = HistoryManifest::read(directory);
+                now.map(|now| now.as_ref() != Some(&manifest))
             };
-            let manifest = HistoryManifest::read(directory)?.ok_or_else(none)?;
-            match Self::read_all(directory, options, manifest.clone()) {
-                Err(_)
-                    if attempt < ATTEMPTS
-                        && HistoryManifest::read(directory)?.as_ref() != Some(&manifest) =>
-                {
-                    attempt += 1
-                }
-                other => return other.map(|history| (history, Vec::new())),
+            if opened.is_err() && attempt < READ_ATTEMPTS && has_changed()? {
+                attempt += 1;
+            } else {
+                return opened;
             }
         }
     }
 
-    /// What is whole; a group that is just being written is not there yet.
-    fn read_all(
+    /// Loads complete journal groups only; a writer may be appending one just now.
+    fn load_read_only(
         directory: &Path,
         options: &StoreOptions,
         manifest: HistoryManifest,
     ) -> Result<Self> {
         let mut history = Self::load(directory, options.clone(), manifest)?;
-        // What is promised is read first: a writer may promise more while journals are read.
-        let promised = synced_lengths::read(directory)?;
-        let (journals, _) = history.journals(&promised)?;
-        let count = journals.len();
-        for (at, (number, replayed)) in history
-            .replay(&journals, &promised)?
-            .into_iter()
-            .enumerate()
-        {
-            history.take_all(number, &replayed);
-            if at + 1 < count {
-                history.flush_memtable(number, None, Memtable::default());
+        // The synced lengths are read first: a writer may extend the journals meanwhile.
+        let synced = synced_lengths::read(directory)?;
+        let (journals, _) = history.find_journals(&synced)?;
+        let mut full = None;
+        for (number, replayed) in history.replay(&journals, &synced)? {
+            if let Some(full) = full.replace(number) {
+                history.flush_memtable(full, None, Memtable::default());
             }
+            history.apply_journal(number, &replayed);
         }
         Ok(history)
     }
 
-    /// The segments, mapped.
+    /// Replays the journals and continues with the last one; returns what was repaired.
+    fn recover_journals(&mut self, lock: WriteLock) -> Result<Vec<Problem>> {
+        let (synced, repaired) = synced_lengths::read_or_repair(&self.directory)?;
+        let (numbers, blank) = self.find_journals(&synced)?;
+        for path in blank {
+            fs::remove_file(&path).map_err(|error| Error::io(path.display(), error))?;
+        }
+        let synced_lengths = SyncedLengths::open(&self.directory, self.manifest.journal)?;
+        let directory = JournalDirectory {
+            directory: self.directory.clone(),
+            sync: self.options.sync,
+            synced_lengths: Arc::new(synced_lengths),
+        };
+        let mut journals = self.replay(&numbers, &synced)?.into_iter();
+        if let Some((number, replayed)) = journals.next() {
+            let journal = directory.append_to(number, &replayed)?;
+            let throttle = self.options.serves;
+            let writer = WriterState::start(directory, journal, number, lock, throttle)?;
+            self.writer = Some(writer);
+            self.apply_journal(number, &replayed);
+            for (number, replayed) in journals {
+                self.flush_memtable(number - 1, None, Memtable::default());
+                let writer = self.writer()?;
+                writer.journal = writer.journals.append_to(number, &replayed)?;
+                writer.journal_number = number;
+                self.apply_journal(number, &replayed);
+            }
+            self.forget_stale_removals(replayed.first_sequence);
+        }
+        Ok(repaired.into_iter().collect())
+    }
+
+    /// Opens the segments.
     fn load(
         directory: &Path,
         options: StoreOptions,
         mut manifest: HistoryManifest,
     ) -> Result<Self> {
-        let place = || Place::path(directory);
-        let scheme: PrintScheme = manifest
-            .scheme
-            .parse()
-            .map_err(|what: String| Error::damaged(place(), what))?;
-        if let Some(asked) = options.scheme.as_ref().filter(|asked| **asked != scheme) {
-            let remedy = "prints of two schemes cannot be compared; give the options that the history was made with, or use another one";
-            return Err(Error::Scheme {
-                place: place(),
-                found: scheme.to_string(),
-                expected: asked.to_string(),
-                remedy,
-            });
-        }
-        let mut segments = Vec::new();
-        for listed in &manifest.segments {
-            let segment = Segment::open(&directory.join(&listed.file.name), listed.level)?;
-            listed.file.ensure_is(&segment.file)?;
-            segments.push(SegmentState {
-                segment: Arc::new(segment),
-                is_busy: false,
-                removed: 0,
-            });
-        }
+        let scheme = ensure_scheme_matches(directory, &manifest, &options)?;
+        let mut segments = open_segments(directory, &manifest)?;
         let next_sequence = segments
             .last()
-            .map_or(0, |held| held.segment.description.sequences[1] + 1);
-        let last_time = segments
-            .iter()
-            .map(|held| held.segment.description.times[1])
-            .max()
-            .unwrap_or_default();
-        // Of an entry that is in no file the journals tell: if it was lost with them, its number may be that of another one.
+            .map_or(0, |state| state.segment.last_sequence() + 1);
+        let last_time = segments.iter().map(|state| state.segment.last_time()).max();
+        // The journals tell about entries that no segment has. If they were lost, another entry may
+        // get the same number.
         let removed: HashSet<u64> = manifest
             .removed
             .drain(..)
             .filter(|&sequence| sequence < next_sequence)
             .collect();
-        segments.iter_mut().for_each(|held| {
-            held.removed = count_within(&removed, held.segment.description.sequences)
-        });
-        let (removed, waiting, memtable, writing) =
-            (Arc::new(removed), Vec::new(), Memtable::default(), None);
-        let (directory, pace) = (directory.to_owned(), ALONE);
-        let (helpers, scratches) = (
-            SearchThreads::start(options.threads.saturating_sub(1))?,
-            Mutex::default(),
-        );
+        for state in &mut segments {
+            state.removed = count_within(&removed, state.segment.description.sequences);
+        }
         Ok(Self {
-            directory,
+            directory: directory.to_owned(),
+            pool: pool(options.threads),
             options,
             manifest,
             scheme,
             segments,
-            waiting,
-            memtable,
-            removed,
+            flushing: Vec::new(),
+            memtable: Memtable::default(),
+            removed: Arc::new(removed),
             next_sequence,
-            last_time,
-            helpers,
-            scratches,
-            pace,
-            read_journals: Vec::new(),
-            writing,
+            last_time: last_time.unwrap_or_default(),
+            scratches: Mutex::default(),
+            time_per_request: SOLO_SEARCH,
+            opened_journals: Vec::new(),
+            writer: None,
         })
     }
 
-    /// The numbers of the journals: that of the manifest, and those after it; and the paths of those made ahead of their time.
-    fn journals(&self, promised: &JournalLengths) -> Result<(Vec<u64>, Vec<PathBuf>)> {
+    /// The numbers of the journals, from that of the manifest on; and the paths of blank ones that
+    /// were created ahead of time.
+    fn find_journals(&self, synced: &JournalLengths) -> Result<(Vec<u64>, Vec<PathBuf>)> {
         let first = self.manifest.journal;
         let path = |number: u64| journal_path(&self.directory, number);
         let mut journals = Vec::new();
         for number in first.. {
-            // One look tells whether it is there and what is in it: a writer may remove one that it made ahead at any time.
+            // One call tells whether it exists and its length: a writer may delete one that it
+            // created ahead of time.
             match path(number).metadata() {
                 Ok(file) => journals.push((number, file.len())),
                 Err(error) if error.kind() == io::ErrorKind::NotFound && number > first => break,
                 Err(error) => return Err(Error::io(path(number).display(), error)),
             }
         }
-        if let Some((&number, bytes)) = promised.range(first + journals.len() as u64..).next() {
+        if let Some((&number, bytes)) = synced.range(first + journals.len().to_u64()..).next() {
             let what = format!("the journal is missing, but {bytes} bytes of it were on disk");
             return Err(Error::damaged(Place::path(&path(number)), what));
         }
         let mut blank = Vec::new();
         while let [_, .., (last, bytes)] = journals[..]
             && is_blank(bytes)
-            && !promised.contains_key(&last)
+            && !synced.contains_key(&last)
         {
             blank.push(path(last));
             journals.pop();
         }
-        Ok((
-            journals.into_iter().map(|(number, _)| number).collect(),
-            blank,
-        ))
+        let numbers = journals.into_iter().map(|(number, _)| number).collect();
+        Ok((numbers, blank))
     }
 
-    /// Reads the journals, at most as many as may wait to be made into files. Each may end in the middle of a group, after what
-    /// is promised of it.
+    /// Reads the journals, of which there are at most as many as memtables may wait. Each may end in
+    /// the middle of a group, after the bytes that were synced.
     ///
-    /// The last is read first: so whatever is in one is in what is read of those before it, even if somebody writes meanwhile.
+    /// The last is read first: so the entries before those of any journal have been read, even if
+    /// a writer is appending.
     fn replay(
         &self,
         journals: &[u64],
-        promised: &JournalLengths,
+        synced: &JournalLengths,
     ) -> Result<Vec<(u64, ReplayedJournal)>> {
         let mut all = Vec::new();
         for &number in journals.iter().rev() {
-            let of_this = promised.get(&number).copied().unwrap_or_default();
-            all.push((
-                number,
-                replay(&journal_path(&self.directory, number), of_this)?,
-            ));
+            let synced_bytes = synced.get(&number).copied().unwrap_or_default();
+            let path = journal_path(&self.directory, number);
+            all.push((number, replay(&path, synced_bytes)?));
         }
         all.reverse();
         let mut expected = self.next_sequence;
-        for (
-            number,
-            ReplayedJournal {
-                first_sequence,
-                lines,
-                ..
-            },
-        ) in &all
-        {
-            if *first_sequence < expected {
+        for (number, replayed) in &all {
+            let first = replayed.first_sequence;
+            if first < expected {
                 let what = format!(
-                    "starts with entry {first_sequence}, expected {expected}; it is of another history"
+                    "starts with entry {first}, expected {expected}; it is of another history"
                 );
-                return Err(Error::damaged(
-                    Place::path(&journal_path(&self.directory, *number)),
-                    what,
-                ));
+                let path = journal_path(&self.directory, *number);
+                return Err(Error::damaged(Place::path(&path), what));
             }
-            expected = first_sequence
-                + lines
-                    .iter()
-                    .filter(|line| matches!(line, JournalRecord::Add(_)))
-                    .count() as u64;
+            expected = first + replayed.added().to_u64();
         }
         Ok(all)
     }
 
-    /// Takes what a journal has. Numbers of entries that were lost before it are not given again.
-    fn take_all(&mut self, number: u64, replayed: &ReplayedJournal) {
-        let ReplayedJournal {
-            whole_bytes,
-            unfinished_bytes,
-            ..
-        } = *replayed;
-        self.read_journals.push(JournalLength {
+    /// Applies a journal. Sequence numbers of entries that were lost before it are not used again.
+    fn apply_journal(&mut self, number: u64, replayed: &ReplayedJournal) {
+        self.opened_journals.push(JournalLength {
             number,
-            whole_bytes,
-            unfinished_bytes,
+            whole_bytes: replayed.whole_bytes,
+            unfinished_bytes: replayed.unfinished_bytes,
         });
         self.next_sequence = replayed.first_sequence;
-        self.take(&replayed.lines);
+        self.apply(&replayed.records);
     }
 
-    /// Takes lines of the journal into memory.
-    pub(in crate::history) fn take(&mut self, lines: &[JournalRecord]) {
-        for some in lines.chunks(TAKEN) {
-            let print = |line: &JournalRecord| {
-                if let JournalRecord::Add(added) = line {
-                    Some(added.print)
-                } else {
-                    None
-                }
-            };
-            self.memtable.prefetch_room(some.iter().filter_map(print));
-            some.iter().for_each(|line| self.take_one(line));
+    /// Applies journal records to the memtable.
+    pub(in crate::history) fn apply(&mut self, records: &[JournalRecord]) {
+        for some in records.chunks(APPLIED_TOGETHER) {
+            let prints = some.iter().filter_map(JournalRecord::added_print);
+            self.memtable.prefetch_slots(prints);
+            some.iter().for_each(|record| self.apply_one(record));
         }
     }
 
-    fn take_one(&mut self, line: &JournalRecord) {
-        match line {
-            JournalRecord::Remove(sequence) => {
-                self.note_removed(*sequence);
-            }
-            JournalRecord::Add(added) => {
-                self.next_sequence = added.sequence + 1;
-                self.last_time = self.last_time.max(added.time);
-                self.memtable.push(added);
+    fn apply_one(&mut self, record: &JournalRecord) {
+        match record {
+            JournalRecord::Remove(sequence) => self.note_removed(*sequence),
+            JournalRecord::Add(entry) => {
+                self.next_sequence = entry.sequence + 1;
+                self.last_time = self.last_time.max(entry.time);
+                self.memtable.push(entry);
             }
         }
     }
 }
 
+/// Creates an empty history.
+fn create(directory: &Path, options: &StoreOptions) -> Result<HistoryManifest> {
+    ensure_new(directory)?;
+    let words = || PrintScheme {
+        tokens: Tokenizer::new(Rule::Word, false).scheme(),
+    };
+    let scheme = options.scheme.clone().unwrap_or_else(words);
+    let manifest = HistoryManifest::new(scheme.to_string());
+    SyncedLengths::create(directory)?;
+    let journals = JournalDirectory {
+        directory: directory.to_owned(),
+        sync: SyncPolicy::Never,
+        synced_lengths: Arc::new(SyncedLengths::open(directory, manifest.journal)?),
+    };
+    drop(journals.create(manifest.journal, 0)?);
+    manifest.commit(directory)?;
+    durable::sync_ancestors(directory)?;
+    Ok(manifest)
+}
+
+fn ensure_scheme_matches(
+    directory: &Path,
+    manifest: &HistoryManifest,
+    options: &StoreOptions,
+) -> Result<PrintScheme> {
+    let place = Place::path(directory);
+    let scheme: PrintScheme = match manifest.scheme.parse::<PrintScheme>() {
+        Ok(scheme) => scheme,
+        Err(what) => return Err(Error::damaged(place, what)),
+    };
+    match &options.scheme {
+        Some(expected) if *expected != scheme => Err(Error::Scheme {
+            place,
+            found: scheme.to_string(),
+            expected: expected.to_string(),
+            remedy: "prints of two schemes cannot be compared; give the options that the history was made with, or use another one",
+        }),
+        _ => Ok(scheme),
+    }
+}
+
+fn open_segments(directory: &Path, manifest: &HistoryManifest) -> Result<Vec<SegmentState>> {
+    let mut segments = Vec::new();
+    for listed in &manifest.segments {
+        let segment = Segment::open(&directory.join(&listed.file.name), listed.level)?;
+        listed.file.ensure_is(&segment.file)?;
+        segments.push(SegmentState {
+            segment: Arc::new(segment),
+            is_merging: false,
+            removed: 0,
+        });
+    }
+    Ok(segments)
+}
+
+impl WriterState {
+    /// Starts the background threads; those that write segments are throttled if `throttle`.
+    fn start(
+        journals: JournalDirectory,
+        journal: Journal,
+        journal_number: u64,
+        lock: WriteLock,
+        throttle: bool,
+    ) -> Result<Self> {
+        let is_urgent = Arc::new(AtomicBool::new(false));
+        let segment_worker = || BackgroundWorker::start(throttle.then(|| is_urgent.clone()));
+        Ok(Self {
+            journals,
+            journal,
+            journal_number,
+            next_journal: None,
+            flush_worker: segment_worker()?,
+            merge_workers: [segment_worker()?, segment_worker()?],
+            commit_worker: BackgroundWorker::start(None)?,
+            is_urgent,
+            retries: RetryQueue::default(),
+            lock,
+        })
+    }
+}
+
 impl JournalLength {
-    /// What a writer says once it has cut off what is not whole.
+    /// What a writer reports after it has cut off an unfinished group.
     fn dropped(&self, directory: &Path) -> Option<Problem> {
         let Self {
             number,

@@ -1,64 +1,74 @@
-//! What is done when files cannot be made: what they were to be made of stays as it is, and it is tried again.
+//! Failed background jobs: their inputs stay as they are, and the jobs are tried again.
 //!
-//! As long as the journal can be written nothing is lost, and answers are right. Only what is in memory must not grow for ever.
+//! As long as the journal can be written nothing is lost, and answers are right. Only the memtables
+//! in memory must not grow without limit.
 
 use super::{
-    background::{BackgroundWorker, CommitResult, JobInputs, SegmentJob, SegmentJobResult},
-    history::History,
+    background::{BackgroundWorker, CommitResult, JobInputs, SegmentJobResult},
+    history::{History, SegmentState},
     segment::Segment,
 };
-
-use crate::base::error::{Error, Place, Problem, Result};
+use crate::base::{
+    error::{Error, Place, Problem, Result},
+    num::ToU64,
+};
 use std::{
     collections::HashSet,
+    fs,
     path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-/// When what failed is tried again.
-const RETRY: Duration = Duration::from_secs(5);
+/// The time until a failed job is tried again.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
 
-/// What can fail.
+/// The kinds of jobs that can fail.
 #[derive(Debug, Clone, Copy)]
 pub enum JobKind {
-    First,
+    /// A memtable is written to a segment.
+    Flush,
+    /// Segments are merged.
     Merge,
-    CommitJob,
+    /// The manifest is replaced.
+    Commit,
 }
 
-/// What failed, and is tried again.
+/// The failed jobs, and when they are tried again.
 #[derive(Default)]
 pub struct RetryQueue {
-    /// Of each kind, when; none if all is well.
-    retry: [Option<Instant>; 3],
-    /// What is in memory and was to be made into files, the oldest first.
+    /// For each [`JobKind`] when to try again; `None` if the last one succeeded.
+    retry_at: [Option<Instant>; 3],
+    /// The memtables that could not be written, oldest first.
     failed: Vec<JobInputs>,
-    /// What the next commit has to remove.
+    /// The files that the next commit has to delete.
     obsolete: Vec<PathBuf>,
-    notes: Vec<Problem>,
+    problems: Vec<Problem>,
 }
 
 impl RetryQueue {
+    /// Hands over the files that the next commit has to delete.
     pub fn take_obsolete(&mut self) -> Vec<PathBuf> {
         std::mem::take(&mut self.obsolete)
     }
 
-    fn may_try(&self, kind: JobKind) -> bool {
-        self.retry[kind as usize].is_none_or(|due| due <= Instant::now())
+    fn retry_at(&mut self, kind: JobKind) -> &mut Option<Instant> {
+        &mut self.retry_at[kind as usize]
     }
 
-    /// Notes a failure; the first is told.
+    fn may_try(&self, kind: JobKind) -> bool {
+        self.retry_at[kind as usize].is_none_or(|due| due <= Instant::now())
+    }
+
+    /// Notes a failure; the first of a row is reported.
     fn fail(&mut self, kind: JobKind, error: &Error) {
-        if self.retry[kind as usize]
-            .replace(Instant::now() + RETRY)
-            .is_none()
-        {
+        let due = Instant::now() + RETRY_AFTER;
+        if self.retry_at(kind).replace(due).is_none() {
             let (place, what) = match error {
                 Error::Io { file, cause } => (file.as_str(), cause.to_string()),
                 other => ("history", other.to_string()),
             };
-            self.notes.push(Problem::new(
+            self.problems.push(Problem::new(
                 Place::file(place),
                 format!("{what}; nothing is lost, and it is tried again"),
             ));
@@ -66,22 +76,28 @@ impl RetryQueue {
     }
 }
 
-/// What a job was done with, what it made, and which removed entries are in no file any more.
-type BuiltSegment = (JobInputs, Option<Segment>, Vec<u64>);
+/// A segment that is ready to replace its inputs.
+pub struct BuiltSegment {
+    pub inputs: JobInputs,
+    /// `None` if no entry was left.
+    pub segment: Option<Segment>,
+    /// The removed entries that no file contains any more.
+    pub dropped: Vec<u64>,
+}
 
 impl History {
-    /// What went wrong meanwhile and is no reason to end.
-    pub fn notes(&mut self) -> Vec<Problem> {
-        self.writing
+    /// The problems since the last call that did not stop the history.
+    pub fn take_problems(&mut self) -> Vec<Problem> {
+        self.writer
             .as_mut()
-            .map(|writing| std::mem::take(&mut writing.upkeep.notes))
+            .map(|writer| std::mem::take(&mut writer.retries.problems))
             .unwrap_or_default()
     }
 
     pub(in crate::history) fn may_try(&self, kind: JobKind) -> bool {
-        self.writing
+        self.writer
             .as_ref()
-            .is_some_and(|writing| writing.upkeep.may_try(kind))
+            .is_some_and(|writer| writer.retries.may_try(kind))
     }
 
     /// Notes that an entry is removed.
@@ -90,75 +106,49 @@ impl History {
             return;
         }
         Arc::make_mut(&mut self.removed).insert(sequence);
-        let at = self
-            .segments
-            .partition_point(|held| held.segment.description.sequences[1] < sequence);
-        if let Some(held) = self
-            .segments
-            .get_mut(at)
-            .filter(|held| held.segment.description.sequences[0] <= sequence)
-        {
-            held.removed += 1;
+        if let Some(at) = find_segment(&self.segments, sequence) {
+            self.segments[at].removed += 1;
         }
     }
 
-    /// Lets go of removals that journals tell of, and whose entries are in no file any more: all before `first` that is in none.
-    pub(in crate::history) fn drop_stray_removals(&mut self, first: u64) {
+    /// Forgets removals of entries before `first` that no segment contains any more: journals may
+    /// still mention them.
+    pub(in crate::history) fn forget_stale_removals(&mut self, first: u64) {
         let segments = &self.segments;
-        let is_in_file = |sequence: u64| {
-            let at =
-                segments.partition_point(|held| held.segment.description.sequences[1] < sequence);
-            segments
-                .get(at)
-                .is_some_and(|held| held.segment.description.sequences[0] <= sequence)
-        };
-        if self
-            .removed
-            .iter()
-            .any(|&sequence| sequence < first && !is_in_file(sequence))
-        {
-            Arc::make_mut(&mut self.removed)
-                .retain(|&sequence| sequence >= first || is_in_file(sequence));
+        let is_stale =
+            |sequence: u64| sequence < first && find_segment(segments, sequence).is_none();
+        if self.removed.iter().any(|&sequence| is_stale(sequence)) {
+            Arc::make_mut(&mut self.removed).retain(|&sequence| !is_stale(sequence));
         }
     }
 
-    /// Tries what failed once more, if it is time or must be now.
-    pub(in crate::history) fn try_again(&mut self, now: bool) {
-        let Some(writing) = &mut self.writing else {
+    /// Tries failed jobs again if it is time, or now.
+    pub(in crate::history) fn retry_failed(&mut self, now: bool) {
+        let Some(writer) = &mut self.writer else {
             return;
         };
-        let is_due = |kind| now || writing.upkeep.may_try(kind);
-        let (first, commit) = (
-            is_due(JobKind::First) && writing.small.pending == 0,
-            is_due(JobKind::CommitJob) && writing.commits.pending == 0,
-        );
-        let failed = if first {
-            std::mem::take(&mut writing.upkeep.failed)
+        let is_due = |kind| now || writer.retries.may_try(kind);
+        let can_flush = is_due(JobKind::Flush) && writer.flush_worker.pending == 0;
+        let can_commit = is_due(JobKind::Commit) && writer.commit_worker.pending == 0;
+        let must_commit = can_commit && !writer.retries.obsolete.is_empty();
+        let failed = if can_flush {
+            std::mem::take(&mut writer.retries.failed)
         } else {
             Vec::new()
         };
-        let must_commit = commit && !writing.upkeep.obsolete.is_empty();
         for inputs in failed {
-            let (dropped, path) = (self.dropped(), self.next_path());
-            if let Some(writing) = &mut self.writing {
-                writing.small.submit(SegmentJob {
-                    inputs,
-                    journal: None,
-                    level: 0,
-                    path,
-                    dropped,
-                });
-            }
+            self.submit_flush(inputs, None);
         }
         if must_commit {
             self.commit(Vec::new(), None);
         }
     }
 
-    /// What was made; none if that failed, and is tried again later. At the end, and if too much waits in memory already, it is an error.
-    pub(in crate::history) fn ensure_made(
+    /// The new segment of a job; `None` if it failed and is tried again later. When closing, and
+    /// when too many memtables wait already, a failure is an error.
+    pub(in crate::history) fn check_result(
         &mut self,
-        done: SegmentJobResult,
+        result: SegmentJobResult,
         is_last: bool,
         is_behind: bool,
     ) -> Result<Option<BuiltSegment>> {
@@ -166,89 +156,103 @@ impl History {
             inputs,
             dropped,
             synced,
-            made,
-        } = done;
-        // What a journal promised must be so.
+            segment,
+        } = result;
+        // A failed sync breaks the promise of the sync policy.
         synced?;
-        let upkeep = &mut self.writing()?.upkeep;
+        let retries = &mut self.writer()?.retries;
         let (kind, is_next) = match &inputs {
-            JobInputs::Memtable(..) => (JobKind::First, upkeep.failed.is_empty()),
+            JobInputs::Memtable(..) => (JobKind::Flush, retries.failed.is_empty()),
             JobInputs::Segments(_) => (JobKind::Merge, true),
         };
-        match made {
-            // Files are made in their order: with one that is missing the journals before it would go.
-            Ok(made) if is_next => {
-                upkeep.retry[kind as usize] = None;
-                return Ok(Some((inputs, made, dropped)));
+        match segment {
+            // Memtables are committed in order: a later one would delete the journals of this one.
+            Ok(segment) if is_next => {
+                *retries.retry_at(kind) = None;
+                return Ok(Some(BuiltSegment {
+                    inputs,
+                    segment,
+                    dropped,
+                }));
             }
-            Ok(made) => drop(made.map(|segment| std::fs::remove_file(segment.path()))),
+            Ok(segment) => drop(segment.map(|segment| fs::remove_file(segment.path()))),
             Err(error) => {
-                let is_again = upkeep.retry[kind as usize].is_some();
-                let must_be = match kind {
-                    JobKind::First => is_again && (is_last || is_behind),
-                    _ => is_last,
+                let failed_before = retries.retry_at(kind).is_some();
+                let is_fatal = match kind {
+                    JobKind::Flush => failed_before && (is_last || is_behind),
+                    JobKind::Merge | JobKind::Commit => is_last,
                 };
-                if must_be {
+                if is_fatal {
                     return Err(error);
                 }
-                upkeep.fail(kind, &error);
+                retries.fail(kind, &error);
             }
         }
-        match inputs {
-            JobInputs::Memtable(..) => upkeep.failed.push(inputs),
-            JobInputs::Segments(inputs) => {
-                let is_input = |held: &&mut super::history::SegmentState| {
-                    inputs.iter().any(|input| Arc::ptr_eq(input, &held.segment))
-                };
-                self.segments
-                    .iter_mut()
-                    .filter(is_input)
-                    .for_each(|held| held.is_busy = false);
-            }
-        }
+        self.restore_inputs(inputs)?;
         Ok(None)
     }
 
-    /// Notes what became of a commit. If it failed, the one before it holds: its files are all there.
-    pub(in crate::history) fn note_commit(
-        &mut self,
-        committed: CommitResult,
-        is_last: bool,
-    ) -> Result<()> {
-        let CommitResult { done, obsolete } = committed;
-        let upkeep = &mut self.writing()?.upkeep;
-        upkeep.obsolete.extend(obsolete);
-        match done {
-            Ok(()) => upkeep.retry[JobKind::CommitJob as usize] = None,
-            Err(error) if is_last => return Err(error),
-            Err(error) => upkeep.fail(JobKind::CommitJob, &error),
+    /// Keeps the inputs of a failed job for the next attempt.
+    fn restore_inputs(&mut self, inputs: JobInputs) -> Result<()> {
+        match inputs {
+            JobInputs::Memtable(..) => self.writer()?.retries.failed.push(inputs),
+            JobInputs::Segments(inputs) => self
+                .segments
+                .iter_mut()
+                .filter(|state| state.is_one_of(&inputs))
+                .for_each(|state| state.is_merging = false),
         }
         Ok(())
     }
 
-    /// Ends what threads have under way: what they make is swept by the next writer, who makes it again. Commits are waited for.
-    pub(in crate::history) fn give_up(&mut self) -> Result<()> {
-        let Some(writing) = &mut self.writing else {
+    /// Notes the result of a commit. If it failed, the previous manifest is valid: its files are
+    /// all there.
+    pub(in crate::history) fn note_commit(
+        &mut self,
+        result: CommitResult,
+        is_last: bool,
+    ) -> Result<()> {
+        let retries = &mut self.writer()?.retries;
+        retries.obsolete.extend(result.obsolete);
+        match result.done {
+            Ok(()) => *retries.retry_at(JobKind::Commit) = None,
+            Err(error) if is_last => return Err(error),
+            Err(error) => retries.fail(JobKind::Commit, &error),
+        }
+        Ok(())
+    }
+
+    /// Abandons running jobs; the next writer deletes their files and repeats them. Waits for
+    /// commits.
+    pub(in crate::history) fn abandon_jobs(&mut self) -> Result<()> {
+        let Some(writer) = &mut self.writer else {
             return Ok(());
         };
-        writing.small.stop();
-        writing.merges.iter().for_each(BackgroundWorker::stop);
-        while let Some(committed) = writing.commits.take(true)? {
+        writer.flush_worker.stop();
+        writer.merge_workers.iter().for_each(BackgroundWorker::stop);
+        while let Some(committed) = writer.commit_worker.take(true)? {
             committed.done?;
         }
         Ok(())
     }
 }
 
-/// How many of these are from the first to the last.
+/// The segment whose range contains a sequence number.
+fn find_segment(segments: &[SegmentState], sequence: u64) -> Option<usize> {
+    let at = segments.partition_point(|state| state.segment.last_sequence() < sequence);
+    let state = segments.get(at)?;
+    state.segment.may_contain(sequence).then_some(at)
+}
+
+/// The number of removed entries from the first to the last sequence number.
 pub fn count_within(removed: &HashSet<u64>, [first, last]: [u64; 2]) -> u32 {
-    let is_within = |sequence: &&u64| (first..=last).contains(*sequence);
-    // Whichever are fewer are looked at.
-    let count = if last - first < removed.len() as u64 {
+    // Loops over the smaller of the two.
+    let count = if last - first < removed.len().to_u64() {
         (first..=last)
             .filter(|sequence| removed.contains(sequence))
             .count()
     } else {
+        let is_within = |sequence: &&u64| (first..=last).contains(*sequence);
         removed.iter().filter(is_within).count()
     };
     u32::try_from(count).unwrap_or(u32::MAX)

@@ -1,13 +1,16 @@
-//! How many bytes of each journal are on disk for sure: the file `synced`.
+//! How many bytes of each journal are known to be on disk: the file `synced`.
 //!
-//! A journal that ends early looks the same whether a machine died before its end was on disk or somebody cut it. So whenever a journal
-//! was synced, its length is noted here. The note is written after the sync, and need not be on disk itself: after a crash it may
-//! promise less than there is, never more. It is synced when a journal is full, before anything of the next one is promised, and when
-//! a writer ends.
+//! A journal that ends early looks the same whether a machine died before its end was on disk or
+//! somebody truncated it. So after each sync of a journal its length is noted here. The note need
+//! not be synced itself: after a crash it may be too low, never too high. It is synced when a
+//! journal is full, before any length of the next one is noted, and when a writer closes.
 //!
-//! The file has two slots of 512 bytes, which are written in turn: a write that a crash tears leaves the other one.
+//! The file has two slots of 512 bytes, written alternately: a torn write leaves the other one.
 
-use crate::base::error::{Error, Place, Problem, Result};
+use crate::base::{
+    error::{Error, Place, Problem, Result},
+    num::{ToU64, ToUsize},
+};
 use std::{
     collections::BTreeMap,
     fs::{self, File, OpenOptions},
@@ -19,19 +22,20 @@ use std::{
 };
 use xxhash_rust::xxh3::xxh3_64;
 
+/// The name of the file.
 pub const NAME: &str = "synced";
 const MAGIC: [u8; 8] = *b"\x89DEDHS\r\n";
 const SLOT_BYTES: usize = 512;
 const HEAD_BYTES: usize = 24;
-/// JournalDirectory that a slot has room for. Only those that wait to be made into a file count, which are five at most.
-const MOST_JOURNALS: usize = 24;
-/// How often a reader looks again, if a writer is just changing both slots.
-const ATTEMPTS: u32 = 100;
+/// The journals that a slot has room for. At most five wait to become segments.
+const MAX_JOURNALS: usize = 24;
+/// How often a reader tries again if a writer is changing both slots.
+const READ_ATTEMPTS: u32 = 100;
 
-/// Numbers of journals, and how many bytes of each are on disk.
+/// Journal numbers, and how many bytes of each are on disk.
 pub type JournalLengths = BTreeMap<u64, u64>;
 
-/// What a writer synced_lengths.
+/// The file `synced`, open for writing.
 pub struct SyncedLengths {
     file: File,
     path: PathBuf,
@@ -39,14 +43,14 @@ pub struct SyncedLengths {
 }
 
 struct SyncedState {
-    /// Counts the writes: the slot with the greater number is the newer one.
+    /// Counts the writes: the slot with the greater number is newer.
     writes: u64,
     lengths: JournalLengths,
     is_on_disk: bool,
 }
 
 impl SyncedLengths {
-    /// Makes a file that synced_lengths nothing.
+    /// Creates a file without lengths.
     pub fn create(directory: &Path) -> Result<()> {
         let path = directory.join(NAME);
         let failed = |error| Error::io(path.display(), error);
@@ -57,7 +61,7 @@ impl SyncedLengths {
             .map_err(failed)
     }
 
-    /// Goes on with what was promised of the journals from `first` on.
+    /// Opens the file, with the lengths of the journals from `first` on.
     pub fn open(directory: &Path, first: u64) -> Result<Self> {
         let path = directory.join(NAME);
         let (writes, mut lengths) = read_newest(directory)?;
@@ -88,21 +92,19 @@ impl SyncedLengths {
             return Ok(());
         }
         state.lengths.insert(number, bytes);
-        if state.lengths.len() > MOST_JOURNALS {
+        if state.lengths.len() > MAX_JOURNALS {
             state.lengths.pop_first();
         }
         state.writes += 1;
         state.is_on_disk = false;
-        let (slot, bytes) = (
-            state.writes % 2 * SLOT_BYTES as u64,
-            encode(state.writes, &state.lengths),
-        );
+        let slot = state.writes % 2 * SLOT_BYTES.to_u64();
+        let bytes = encode(state.writes, &state.lengths);
         self.file
             .write_all_at(&bytes, slot)
             .map_err(|error| self.failed(error))
     }
 
-    /// Returns when what was noted is on disk.
+    /// Returns when all notes are on disk.
     pub fn sync(&self) -> Result<()> {
         let mut state = self.lock();
         if !state.is_on_disk {
@@ -121,12 +123,12 @@ impl SyncedLengths {
     }
 }
 
-/// What is promised of each journal.
+/// The synced length of each journal.
 pub fn read(directory: &Path) -> Result<JournalLengths> {
     Ok(read_newest(directory)?.1)
 }
 
-/// The same for a writer, who makes the file again if it is missing or altered, and says so.
+/// As [`read`], but creates a missing or altered file anew, and reports that.
 pub fn read_or_repair(directory: &Path) -> Result<(JournalLengths, Option<Problem>)> {
     let why = match read(directory) {
         Ok(lengths) => return Ok((lengths, None)),
@@ -146,7 +148,7 @@ pub fn read_or_repair(directory: &Path) -> Result<(JournalLengths, Option<Proble
 
 fn read_newest(directory: &Path) -> Result<(u64, JournalLengths)> {
     let path = directory.join(NAME);
-    for _ in 0..ATTEMPTS {
+    for _ in 0..READ_ATTEMPTS {
         let bytes = fs::read(&path).map_err(|error| Error::io(path.display(), error))?;
         if let Some(newest) = bytes
             .chunks(SLOT_BYTES)
@@ -167,7 +169,7 @@ fn read_newest(directory: &Path) -> Result<(u64, JournalLengths)> {
 
 fn encode(writes: u64, lengths: &JournalLengths) -> Vec<u8> {
     let mut slot = MAGIC.to_vec();
-    let words = [writes, lengths.len() as u64]
+    let words = [writes, lengths.len().to_u64()]
         .into_iter()
         .chain(lengths.iter().flat_map(|(&number, &bytes)| [number, bytes]));
     words.for_each(|word| slot.extend_from_slice(&word.to_le_bytes()));
@@ -185,9 +187,9 @@ fn decode(slot: &[u8]) -> Option<(u64, JournalLengths)> {
     let is_whole = slot.len() == SLOT_BYTES
         && slot.starts_with(&MAGIC)
         && word(SLOT_BYTES - 8)? == xxh3_64(&slot[..SLOT_BYTES - 8]);
-    let count = word(16).filter(|&count| is_whole && count <= MOST_JOURNALS as u64)? as usize;
-    let lengths =
-        (0..count).map(|at| Some((word(HEAD_BYTES + 16 * at)?, word(HEAD_BYTES + 16 * at + 8)?)));
+    let count = word(16).filter(|&count| is_whole && count <= MAX_JOURNALS.to_u64())?;
+    let lengths = (0..count.to_usize())
+        .map(|at| Some((word(HEAD_BYTES + 16 * at)?, word(HEAD_BYTES + 16 * at + 8)?)));
     Some((word(8)?, lengths.collect::<Option<_>>()?))
 }
 
@@ -196,21 +198,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_noted_is_read_though_a_write_is_torn() {
+    fn noted_lengths_survive_a_torn_write() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(NAME);
         SyncedLengths::create(directory.path()).unwrap();
         assert_eq!(read(directory.path()).unwrap(), JournalLengths::new());
-        let synced_lengths = SyncedLengths::open(directory.path(), 1).unwrap();
+        let lengths = SyncedLengths::open(directory.path(), 1).unwrap();
         for (number, bytes) in [(1, 100), (1, 50), (2, 70), (1, 300)] {
-            synced_lengths.note(number, bytes).unwrap();
+            lengths.note(number, bytes).unwrap();
         }
-        synced_lengths.sync().unwrap();
+        lengths.sync().unwrap();
         assert_eq!(
             read(directory.path()).unwrap(),
             JournalLengths::from([(1, 300), (2, 70)])
         );
-        // Any byte of the newer slot: what the older one says still holds. With both, nothing does.
+        // With any byte of the newer slot altered, the older slot counts. With both altered, none
+        // does.
         let bytes = fs::read(&path).unwrap();
         let newer = if decode(&bytes[..512]).unwrap().0 > decode(&bytes[512..]).unwrap().0 {
             0
@@ -242,11 +245,11 @@ mod tests {
     }
 
     #[test]
-    fn old_journals_make_room() {
+    fn old_journals_are_forgotten_for_new_ones() {
         let directory = tempfile::tempdir().unwrap();
         SyncedLengths::create(directory.path()).unwrap();
-        let synced_lengths = SyncedLengths::open(directory.path(), 1).unwrap();
-        (1..100).for_each(|number| synced_lengths.note(number, 7).unwrap());
+        let lengths = SyncedLengths::open(directory.path(), 1).unwrap();
+        (1..100).for_each(|number| lengths.note(number, 7).unwrap());
         assert_eq!(
             read(directory.path())
                 .unwrap()
@@ -254,7 +257,7 @@ mod tests {
                 .collect::<Vec<_>>(),
             (76..100).collect::<Vec<_>>()
         );
-        drop(synced_lengths);
+        drop(lengths);
         SyncedLengths::open(directory.path(), 98)
             .unwrap()
             .note(98, 8)

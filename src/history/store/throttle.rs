@@ -1,9 +1,11 @@
-//! Giving way: work that takes seconds is done on processors that those who answer may want.
+//! Throttling of long background work, so that it does not delay answers.
 //!
-//! A low priority alone would not do: systems let whoever runs have its time slice, some milliseconds, before another one that has just
-//! woken up; and who wakes up is sent to a processor that has nothing to do, not to one whose work is of little importance. So whoever works
-//! long gives way every tenth of a millisecond or two, and while somebody waits for answers it rests twice as long as it worked. Then two
-//! who answer and ask do not have to share one processor, in turns of 4 ms, while the other one makes a file.
+//! A low priority alone is not enough. A scheduler lets a running thread finish its time slice of
+//! some milliseconds before a thread that has just woken up; and it sends that one to an idle
+//! processor, not to one that runs unimportant work. So background work yields every tenth of a
+//! millisecond or two, and while clients wait for answers it pauses twice as long as it worked. Then
+//! a server and a client on two processors do not share one of them, in slices of 4 ms, while the
+//! other one writes a file.
 
 use std::{
     cell::RefCell,
@@ -15,30 +17,31 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Entries after which others may have the processor.
-pub const STEP: usize = 1 << 10;
-/// What is too short to rest after it; how much longer than the work a rest is, and how long at most.
-const SHORT: Duration = Duration::from_micros(100);
-const REST: u32 = 2;
-const MOST_REST: Duration = Duration::from_millis(2);
+/// Items after which a loop yields.
+pub const YIELD_INTERVAL: usize = 1 << 10;
+/// After less work there is no pause.
+const MIN_WORK: Duration = Duration::from_micros(100);
+/// The length of a pause, as a multiple of the work before it.
+const PAUSE_FACTOR: u32 = 2;
+const MAX_PAUSE: Duration = Duration::from_millis(2);
 
 thread_local! {
-    /// Of a thread that rests: when it began to work, and whether there is no time for rests.
-    static WORK: RefCell<Option<(Instant, Arc<AtomicBool>)>> = const { RefCell::new(None) };
+    /// For a throttled thread: when it began to work, and whether its work is urgent.
+    static THROTTLE: RefCell<Option<(Instant, Arc<AtomicBool>)>> = const { RefCell::new(None) };
 }
 
-/// From now on this thread rests when it gives way, unless there is a hurry.
-pub fn rest_unless(hurry: Arc<AtomicBool>) {
-    WORK.set(Some((Instant::now(), hurry)));
+/// From now on [`yield_now`] pauses this thread unless its work is urgent.
+pub fn throttle_unless(is_urgent: Arc<AtomicBool>) {
+    THROTTLE.set(Some((Instant::now(), is_urgent)));
 }
 
-/// Lets others have the processor.
-pub fn give_way() {
-    WORK.with_borrow_mut(|work| match work {
-        Some((since, hurry)) if !hurry.load(Ordering::Relaxed) => {
+/// Lets other threads have the processor.
+pub fn yield_now() {
+    THROTTLE.with_borrow_mut(|throttle| match throttle {
+        Some((since, is_urgent)) if !is_urgent.load(Ordering::Relaxed) => {
             let worked = since.elapsed();
-            if worked >= SHORT {
-                thread::sleep((REST * worked).min(MOST_REST));
+            if worked >= MIN_WORK {
+                thread::sleep((PAUSE_FACTOR * worked).min(MAX_PAUSE));
                 *since = Instant::now();
             }
         }
@@ -46,11 +49,11 @@ pub fn give_way() {
     });
 }
 
-/// Items in their order; after some of them others may have the processor.
-pub fn politely<T>(items: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
+/// The items in order, yielding after every [`YIELD_INTERVAL`] of them.
+pub fn throttled<T>(items: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
     items.enumerate().map(|(at, item)| {
-        if at % STEP == STEP - 1 {
-            give_way();
+        if at % YIELD_INTERVAL == YIELD_INTERVAL - 1 {
+            yield_now();
         }
         item
     })
@@ -61,21 +64,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_in_a_hurry_does_not_rest() {
-        let rest_after = |hurry: bool| {
+    fn urgent_work_is_not_paused() {
+        let pauses = |is_urgent: bool| {
             let work = move || {
-                rest_unless(Arc::new(AtomicBool::new(hurry)));
-                WORK.with_borrow_mut(|work| work.as_mut().unwrap().0 -= Duration::from_secs(1));
+                throttle_unless(Arc::new(AtomicBool::new(is_urgent)));
+                let a_second = Duration::from_secs(1);
+                THROTTLE.with_borrow_mut(|throttle| throttle.as_mut().unwrap().0 -= a_second);
                 let start = Instant::now();
-                give_way();
-                (
-                    start.elapsed() >= MOST_REST,
-                    WORK.with_borrow(|work| work.as_ref().unwrap().0) > start,
-                )
+                yield_now();
+                let since = THROTTLE.with_borrow(|throttle| throttle.as_ref().unwrap().0);
+                (start.elapsed() >= MAX_PAUSE, since > start)
             };
             thread::spawn(work).join().unwrap()
         };
-        assert_eq!(rest_after(false), (true, true));
-        assert!(!rest_after(true).1);
+        assert_eq!(pauses(false), (true, true));
+        assert!(!pauses(true).1);
     }
 }

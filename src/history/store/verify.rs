@@ -1,32 +1,36 @@
-//! Checks everything that can be checked of a history, and counts what it holds. Both only read, and take no lock.
+//! Verifies a history, and counts what it holds. Both only read, and take no lock.
 
 use super::{
     history::{History, StoreOptions},
     journal::JournalLength,
     manifest::journal_path,
     memtable::Memtable,
-    segment::{EntrySource, GROUPS, Segment, group_of, id_hash},
+    segment::{Segment, id_hash},
+    segment_description::{GROUPS, group_of},
 };
-use crate::history::search::{part_keys::PARTS, part_table::SlotCursor};
 use crate::{
-    base::error::{Error, Place, Result},
+    base::{
+        error::{Error, Place, Result},
+        num::{ToU32, ToUsize},
+    },
+    history::search::{part_keys::PARTS, part_table::SlotCursor, searchable::EntrySource},
     text::stream::Print,
 };
 use serde::Serialize;
 use std::{collections::HashMap, path::Path};
 
-/// What a history holds, in numbers.
+/// The contents of a history in numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HistoryStats {
     pub scheme: String,
     pub version: u32,
-    /// Documents that are stored, without those that were removed.
+    /// Stored documents, without removed ones.
     pub entries: u64,
-    /// Entries that were removed and are still in a file.
+    /// Removed entries that are still in a file.
     pub removed: u64,
-    /// The number of all entries that ever came, some of which may be forgotten by now.
+    /// All entries ever added; some may be forgotten by now.
     pub arrived: u64,
-    /// When the first and the last entry came, in seconds since 1970.
+    /// When the first and the last entry arrived, in seconds since 1970.
     pub first_time: Option<u32>,
     pub last_time: Option<u32>,
     pub bytes: u64,
@@ -47,11 +51,12 @@ pub struct JournalStats {
     pub file: String,
     pub entries: u32,
     pub bytes: u64,
-    /// Bytes of a group at its end that was not written to its end; the next writer drops them.
+    /// The bytes of an incomplete group at its end; the next writer drops them.
     pub unfinished_bytes: u64,
 }
 
-/// Nothing is wrong, or the first thing that is, with file and byte. Memory: four bytes an entry of the largest file.
+/// Verifies everything; the error is the first problem, with file and byte. Memory: four bytes an
+/// entry of the largest segment.
 pub fn verify(directory: &Path) -> Result<HistoryStats> {
     let history = open(directory)?;
     let manifest = Place::path(&directory.join(super::manifest::NAME));
@@ -77,12 +82,12 @@ pub fn verify(directory: &Path) -> Result<HistoryStats> {
     stats_of(&history)
 }
 
-/// What a history holds.
+/// The contents of a history.
 pub fn stats(directory: &Path) -> Result<HistoryStats> {
     stats_of(&open(directory)?)
 }
 
-/// Opens a history to read it: manifest, segments and journals are held against one another on the way.
+/// Opens a history read-only, which checks manifest, segments and journals against one another.
 fn open(directory: &Path) -> Result<History> {
     Ok(History::open(
         directory,
@@ -126,7 +131,7 @@ fn stats_of(history: &History) -> Result<HistoryStats> {
         }
     };
     let journals: Vec<JournalStats> = history
-        .read_journals
+        .opened_journals
         .iter()
         .zip(history.memtables())
         .map(journal)
@@ -158,7 +163,7 @@ fn stats_of(history: &History) -> Result<HistoryStats> {
     })
 }
 
-/// Entries that were removed and are still there. A journal may also tell of some that are in no file any more.
+/// The removed entries that are still stored. Journals may mention others.
 fn count_removed(history: &History) -> Result<u64> {
     let sources = history
         .segments
@@ -178,7 +183,7 @@ fn count_removed(history: &History) -> Result<u64> {
     Ok(count)
 }
 
-/// Every block, and that all sections say the same of each entry.
+/// Checks all blocks, and that the sections agree about each entry.
 fn verify_segment(segment: &Segment) -> Result<()> {
     segment.file.verify()?;
     verify_order(segment)?;
@@ -187,12 +192,13 @@ fn verify_segment(segment: &Segment) -> Result<()> {
     (1..PARTS).try_for_each(|part| verify_table(segment, part))
 }
 
-/// Prints are ordered by bucket of cardinality and address of part 0, equal ones by arrival; and the directory says where each begins.
+/// Checks that prints are sorted by group of cardinality, address of part 0 and, if equal, arrival;
+/// and that the directory says where each address begins.
 fn verify_order(segment: &Segment) -> Result<()> {
     let description = &segment.description;
     let wrong = |what: String| Err(segment.file.damaged(description.directory, what));
     let mut next = 0;
-    for group in 0..GROUPS as usize {
+    for group in 0..GROUPS {
         let (bits, first) = (
             description.groups[group].address_bits,
             description.groups[group].directory,
@@ -244,15 +250,15 @@ fn verify_order(segment: &Segment) -> Result<()> {
     }
 }
 
-/// Sequence numbers and times are all different, and within what the description says.
+/// Checks that sequence numbers are distinct, and within the described range; and the times.
 fn verify_arrivals(segment: &Segment) -> Result<()> {
     let description = &segment.description;
     let (mut numbers, mut times) = (
-        Vec::with_capacity(description.entries as usize),
+        Vec::with_capacity(description.entries.to_usize()),
         [u32::MAX, 0],
     );
     for entry in 0..description.entries {
-        numbers.push((segment.sequence(entry)? - description.sequences[0]) as u32);
+        numbers.push((segment.sequence(entry)? - description.sequences[0]).to_u32());
         let time = segment.time(entry)?;
         times = [times[0].min(time), times[1].max(time)];
     }
@@ -277,15 +283,15 @@ fn verify_arrivals(segment: &Segment) -> Result<()> {
     Ok(())
 }
 
-/// Every entry is found by its id.
+/// Checks that every entry is found by its id.
 fn verify_ids(segment: &Segment) -> Result<()> {
     let description = &segment.description;
-    let mut seen = vec![false; description.entries as usize];
+    let mut seen = vec![false; description.entries.to_usize()];
     let mut last = 0;
     for at in 0..description.entries {
         let [entry, hash] = segment.id_row(at)?;
         let is_first = seen
-            .get_mut(entry as usize)
+            .get_mut(entry.to_usize())
             .is_some_and(|seen| !std::mem::replace(seen, true));
         if !is_first || hash < last || id_hash(segment.id(entry)?) != hash {
             let what = format!("row {at} of the ids is out of order, or not that of entry {entry}");
@@ -298,8 +304,9 @@ fn verify_ids(segment: &Segment) -> Result<()> {
     Ok(())
 }
 
-/// Every entry is in the table of a part once, at the address of its key and with the rest of it. An address has rising entries: so if
-/// there are as many as prints, all of them are there.
+/// Checks that every entry is in the table of a part once, at the address of its key and with its
+/// rest. The entries of an address are sorted: so if there are as many slots as prints, all are
+/// there.
 fn verify_table(segment: &Segment, part: usize) -> Result<()> {
     let (description, table) = (&segment.description, segment.table(part));
     let wrong = |what: String| {
