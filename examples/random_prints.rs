@@ -1,9 +1,14 @@
-//! prints REAL COUNT SEED [COPIES [LOADED]]: NDJSON of COUNT prints that follow the distribution of REAL, a stream that `dedup-blot --scheme minhash:256` made.
+//! Generates prints with the distribution of real ones, for scripts/bench/history:
+//! `random_prints REAL COUNT SEED [COPIES [LOADED]]`.
 //!
-//! Each takes about half of its bits from one real print and the others from a second: so each bit is as often set as in the real ones, bits that hang
-//! together still do, and hardly two are alike. A print depends on seed and number only. One in COPIES (10, 0 for none) is a copy with up to eight bits changed: of one of the last
-//! 65,536 of this run, or, with LOADED, every other time of one of the first LOADED prints of seed 1 without copies, wherever among them: so what is looked for may be in any file of a history that
-//! `prints REAL LOADED 1 0` filled.
+//! REAL is a stream of `dedup-blot --scheme minhash:256`. Each generated print takes about half of its bits
+//! from one real print and the rest from another, so each bit is set as often as in the real ones,
+//! correlated bits stay correlated, and hardly two prints are similar. A print depends on SEED and its
+//! number only.
+//!
+//! One print in COPIES (default 10, 0 for none) is a copy with up to eight bits changed: of one of the
+//! last 65,536 prints of this run or, with LOADED, every other time of one of the prints that
+//! `random_prints REAL LOADED 1 0` generates, so that it may be in any file of a history filled with these.
 
 use std::{env, fs, io::Write};
 
@@ -14,7 +19,7 @@ const RECENT: usize = 1 << 16;
 struct Random(u64);
 
 impl Random {
-    /// The numbers of one print; those of neighbours have nothing to do with one another.
+    /// The random numbers of one print, independent of those of its neighbours.
     fn of(seed: u64, number: u64) -> Self {
         let start = Self(seed.wrapping_mul(0xd6e8_feb8_6659_fd93)).next() ^ number;
         Self(Self(start).next())
@@ -41,7 +46,7 @@ fn new_print(real: &[Print], random: &mut Random) -> Print {
     })
 }
 
-/// What is copied; none if there is nothing yet.
+/// The print to copy, if there is any.
 fn original(real: &[Print], recent: &[Print], loaded: u64, random: &mut Random) -> Option<Print> {
     if loaded > 0 && random.next().is_multiple_of(2) {
         let number = random.next() % loaded;
@@ -65,7 +70,7 @@ fn read(text: &str) -> Vec<Print> {
 fn main() {
     let arguments: Vec<String> = env::args().collect();
     let [_, real, numbers @ ..] = &arguments[..] else {
-        panic!("prints REAL COUNT SEED [COPIES [LOADED]]")
+        panic!("usage: random_prints REAL COUNT SEED [COPIES [LOADED]]")
     };
     let text = fs::read_to_string(real).expect("the real prints");
     let real = read(&text);
@@ -73,7 +78,7 @@ fn main() {
         numbers
             .get(at)
             .map_or(default, |number| number.parse().ok())
-            .expect("prints REAL COUNT SEED [COPIES [LOADED]]")
+            .expect("usage: random_prints REAL COUNT SEED [COPIES [LOADED]]")
     };
     let (count, seed, copies, loaded) = (
         number_at(0, None),

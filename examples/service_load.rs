@@ -1,9 +1,13 @@
-//! load ADDRESS CONNECTIONS RATE PRINTS: sends each line of PRINTS that has a print to a server of `dedup-query --listen`, over so many connections, at RATE lines a second
-//! in all, without waiting for answers; RATE 0 is as fast as it goes. ADDRESS is unix:PATH or tcp:HOST:PORT.
+//! Sends prints to a history server at a fixed rate and measures latencies, for scripts/bench/service:
+//! `service_load ADDRESS CONNECTIONS RATE PRINTS`.
 //!
-//! Prints requests a second, and the median, the 99th percentile and the maximum of the latency in ms. A latency counts from the instant at which a line was due, not from the
-//! one at which it was sent: so a server that lets wait those who send is not the better for it. All connections are one thread's: it shares two cores with the server it measures.
-//! If LOAD_TRACE names a file, a line for each request goes there: when it was due in s, and its latency in ms.
+//! ADDRESS is unix:PATH or tcp:HOST:PORT. Each line of PRINTS with a print is a request; the
+//! connections send RATE requests per second together, without waiting for answers, or as fast as they
+//! can if RATE is 0. Prints requests per second, then median, 99th percentile and maximum of the
+//! latency in ms. A latency counts from the time at which a request was due, not from the time at which
+//! it was sent, so a server that delays its clients does not look better. One thread serves all
+//! connections, since it shares two cores with the server. If LOAD_TRACE names a file, it gets a line for
+//! each request: when it was due in s, and its latency in ms.
 
 use std::{
     collections::VecDeque,
@@ -20,10 +24,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Lines are sent this often, all that are due by then.
+/// How often requests are sent: all that are due by then.
 const TICK: Duration = Duration::from_millis(1);
-/// Bytes that wait to be sent, of a connection.
-const MOST_BYTES: usize = 1 << 15;
+/// The most unsent bytes of a connection.
+const MAX_UNSENT_BYTES: usize = 1 << 15;
 const POLLIN: i16 = 1;
 const POLLOUT: i16 = 4;
 
@@ -86,18 +90,18 @@ struct Connection<'l> {
     offset: Duration,
     interval: Duration,
     unsent: VecDeque<u8>,
-    /// When those were due that are not answered yet.
+    /// When the unanswered requests were due.
     due: VecDeque<Duration>,
-    /// Bytes of an answer whose end has not come.
+    /// Bytes received of an incomplete answer.
     column: usize,
     has_ended: bool,
 }
 
 impl Connection<'_> {
-    /// Sends what is due, as far as that goes; says when the next line is.
+    /// Sends what is due, as far as the socket takes it; returns when the next request is due.
     fn send(&mut self, now: Duration) -> Option<Duration> {
         let mut later = None;
-        while self.next < self.lines.len() && self.unsent.len() < MOST_BYTES {
+        while self.next < self.lines.len() && self.unsent.len() < MAX_UNSENT_BYTES {
             let planned = self.offset + self.interval * self.next as u32;
             if planned > now {
                 later = Some(planned);
@@ -127,7 +131,7 @@ impl Connection<'_> {
         later
     }
 
-    /// Takes what has come; false at the end.
+    /// Receives answers; returns false at the end of the stream.
     fn receive(
         &mut self,
         start: Instant,
@@ -163,7 +167,7 @@ impl Connection<'_> {
 fn main() {
     let arguments: Vec<String> = env::args().collect();
     let [_, address, connections, rate, prints] = &arguments[..] else {
-        panic!("load ADDRESS CONNECTIONS RATE PRINTS")
+        panic!("usage: service_load ADDRESS CONNECTIONS RATE PRINTS")
     };
     let (connections, rate): (usize, f64) = (
         connections.parse().expect("a number"),
@@ -230,7 +234,7 @@ fn main() {
             seconds: limit.as_secs() as i64,
             nanoseconds: i64::from(limit.subsec_nanos()),
         };
-        // SAFETY: the entries are as many as is said, and all descriptors are open.
+        // SAFETY: the pointer and length are those of `entries`, and all descriptors are open.
         unsafe {
             ppoll(
                 entries.as_mut_ptr(),

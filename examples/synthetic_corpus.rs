@@ -1,7 +1,8 @@
-//! Writes synthetic documents as NDJSON to stdout: `synthetic_corpus DOCUMENTS [LICENCE_EVERY]`. scripts/corpora/make-synthetic compiles and runs it.
+//! Writes synthetic documents as NDJSON, for scripts/corpora/make-synthetic:
+//! `synthetic_corpus DOCUMENTS [LICENCE_EVERY]`.
 //!
-//! Whole numbers only, so that every machine writes the same bytes; and what comes first never depends on how much follows, so that a
-//! smaller corpus is the beginning of a larger one.
+//! Uses integers only, so that every machine writes the same bytes. A document never depends on later ones,
+//! so a smaller corpus is a prefix of a larger one.
 
 use std::{
     collections::VecDeque,
@@ -9,7 +10,7 @@ use std::{
     process::ExitCode,
 };
 
-/// Copies are made of the last so many documents: however large the corpus grows, a share of it that stays the same is copied.
+/// Copies are made of the most recent documents only, so that the share of copies does not depend on the size of the corpus.
 const RECENT_DOCUMENTS: usize = 10_000;
 const LICENCE_WORDS: usize = 170;
 const MEAN_WORDS: u64 = 1500;
@@ -42,7 +43,8 @@ impl Random {
         self.below(100) < share
     }
 
-    /// A rank with probability 1/rank: any octave is as likely as any other, and within one 2^octave/rank of the draws are kept.
+    /// A rank with probability proportional to 1/rank: all octaves are equally likely, and within an octave a
+    /// draw is kept with probability 2^octave/rank.
     fn zipf(&mut self, vocabulary: u64) -> u32 {
         let octaves = u64::from(vocabulary.ilog2()) + 1;
         loop {
@@ -74,7 +76,8 @@ impl Writer {
         writer
     }
 
-    /// After Heaps, the vocabulary grows with the root of the words that were written: 330,000 after 70 million, a million after 600 million.
+    /// By Heaps' law the vocabulary grows with the square root of the words written: 330,000 after 70
+    /// million, a million after 600 million.
     fn vocabulary(&self) -> u64 {
         5000 + 40 * self.words.isqrt()
     }
@@ -138,7 +141,7 @@ impl Writer {
         edited
     }
 
-    /// Puts 20 to 200 words of an earlier document somewhere.
+    /// Inserts 20 to 200 words of an earlier document at a random place.
     fn quote(&mut self, words: &mut Words) {
         let source = self.earlier().clone();
         let length = (20 + self.random.below(181) as usize).min(source.len());
@@ -233,7 +236,7 @@ fn main() -> ExitCode {
             .and_then(|number| number.parse().ok())
     };
     let Some(documents) = number(1) else {
-        eprintln!("synthetic: usage: synthetic DOCUMENTS [LICENCE_EVERY]");
+        eprintln!("synthetic_corpus: usage: synthetic_corpus DOCUMENTS [LICENCE_EVERY]");
         return ExitCode::from(2);
     };
     match write_documents(
@@ -241,9 +244,9 @@ fn main() -> ExitCode {
         number(2),
         &mut BufWriter::with_capacity(1 << 20, io::stdout().lock()),
     ) {
-        // Whoever reads has had enough, as `head` has.
+        // The reader has closed the pipe, as `head` does.
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            eprintln!("synthetic: stdout: {error}");
+            eprintln!("synthetic_corpus: stdout: {error}");
             ExitCode::FAILURE
         }
         _ => ExitCode::SUCCESS,

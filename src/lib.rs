@@ -111,6 +111,7 @@
 //!     groups: None,
 //!     answers: Answers::Documents,
 //!     passages: None,
+//!     skips_itself: false,
 //! };
 //! let mut lines = Vec::new();
 //! let index = Index::open(&path("my.idx"))?;
