@@ -1,4 +1,4 @@
-//! What everything else stands on.
+//! What every other module uses: errors, numbers, files, codecs, parallel work.
 
 /// Numbers and text as bytes: variable-length integers, bit streams, escapes.
 pub mod codec;

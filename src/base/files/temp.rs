@@ -42,6 +42,7 @@ pub struct TempFile {
 }
 
 impl TempFile {
+    /// Creates a file that vanishes with the program.
     pub fn new(directory: &TempDir) -> Result<Self> {
         Ok(Self {
             file: directory.file()?,
@@ -63,12 +64,14 @@ impl TempFile {
         Ok(start..self.bytes)
     }
 
+    /// Writes at an offset.
     pub fn write_at(&self, bytes: &[u8], at: u64) -> Result<()> {
         self.file
             .write_all_at(bytes, at)
             .map_err(|error| self.failed(error))
     }
 
+    /// Fills `bytes` from an offset.
     pub fn read_at(&self, bytes: &mut [u8], at: u64) -> Result<()> {
         self.file
             .read_exact_at(bytes, at)
@@ -117,6 +120,7 @@ pub struct TempReader<'a> {
 }
 
 impl<'a> TempReader<'a> {
+    /// Reads a range of a file, `piece_bytes` at a time.
     pub fn new(file: &'a TempFile, range: Range<u64>, piece_bytes: usize) -> Self {
         Self {
             file,
@@ -127,10 +131,12 @@ impl<'a> TempReader<'a> {
         }
     }
 
+    /// Whether the range is read.
     pub fn is_at_end(&self) -> bool {
         self.at == self.piece.len() && self.range.is_empty()
     }
 
+    /// The next number.
     pub fn varint(&mut self) -> Result<u64> {
         let (mut value, mut shift) = (0, 0);
         loop {

@@ -9,7 +9,9 @@ use std::{fmt, sync::Arc};
 /// A file that is not read, and why.
 #[derive(Debug, Clone)]
 pub struct SkippedFile {
+    /// What a message says about it.
     pub problem: Problem,
+    /// Why it is skipped.
     pub kind: SkippedKind,
     /// What the file is packed in.
     pub within: Packing,
@@ -60,6 +62,7 @@ impl SkippedFile {
         }
     }
 
+    /// A document that is not UTF-8.
     pub fn not_utf8(file: impl Into<Arc<str>>, what: String) -> Self {
         Self {
             problem: Problem::new(Place::file(file), what),
@@ -74,6 +77,7 @@ impl SkippedFile {
         self.is_named || self.kind.is_likely_document()
     }
 
+    /// Why it is skipped, and what it is packed in.
     pub fn reason(&self) -> SkipReason {
         SkipReason {
             kind: self.kind,
@@ -82,6 +86,7 @@ impl SkippedFile {
     }
 }
 
+/// The message about a document that is longer than allowed.
 pub fn too_large(most_bytes: u64) -> String {
     format!(
         "a document of more than {most_bytes} bytes; raise --max-document (4G is the most), or split it"
@@ -91,7 +96,9 @@ pub fn too_large(most_bytes: u64) -> String {
 /// Why files are skipped; they are counted by reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SkipReason {
+    /// The kind of file.
     pub kind: SkippedKind,
+    /// What the file is packed in.
     pub within: Packing,
 }
 
@@ -107,6 +114,7 @@ impl fmt::Display for SkipReason {
 /// A record without a text: it is no document.
 #[derive(Debug, Clone)]
 pub struct RecordWithoutText {
+    /// Where it is.
     pub place: Place,
     /// What was looked for.
     pub what: String,
@@ -126,6 +134,7 @@ pub enum SkippedInput {
 }
 
 impl SkippedInput {
+    /// Where it is.
     pub fn place(&self) -> &Place {
         match self {
             Self::Problem(problem) => &problem.place,
@@ -144,6 +153,7 @@ impl From<Problem> for SkippedInput {
 /// What was read, and what was not. Accounts of parts of the input add up to that of the whole.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {
+    /// Documents that were read.
     pub documents: u64,
     /// Files of which at least the beginning was read.
     pub files: u64,
@@ -160,6 +170,7 @@ pub struct Account {
 }
 
 impl Account {
+    /// The account of one skipped file.
     pub fn of_left_out(left: &SkippedFile) -> Self {
         Self {
             left_out: vec![(left.reason(), 1)],
@@ -187,6 +198,7 @@ impl Account {
         }
     }
 
+    /// Counts skipped files.
     pub fn leave_out(&mut self, reason: SkipReason, files: u64) {
         match self
             .left_out
@@ -204,6 +216,7 @@ impl Account {
         self.records_left_out += 1;
     }
 
+    /// Adds the account of another part of the input.
     pub fn add(&mut self, more: &Self) {
         let Self {
             documents,
@@ -233,6 +246,7 @@ impl Account {
         Err(Error::Usage("no document was read; name files or directories that hold some, or write some to stdin".to_owned()))
     }
 
+    /// The number of skipped files.
     pub fn files_left_out(&self) -> u64 {
         self.left_out.iter().map(|(_, files)| files).sum()
     }

@@ -75,7 +75,9 @@ impl Chunk {
 /// A file that holds many records.
 #[derive(Debug)]
 pub struct Container {
+    /// What the ids of documents without one of their own start with.
     pub id: Arc<str>,
+    /// What messages call it.
     pub file: Arc<str>,
     /// The format of its records. A binary stream has those of NDJSON, in another form.
     pub records: Records,
@@ -126,6 +128,7 @@ impl Chunks {
         }
     }
 
+    /// The blocks of a binary stream.
     pub fn blocks(of: Container, reader: BlockReader<Input>) -> Self {
         Self {
             of: of.into(),
@@ -135,6 +138,7 @@ impl Chunks {
         }
     }
 
+    /// The file.
     pub fn container(&self) -> &Container {
         &self.of
     }

@@ -36,6 +36,7 @@ pub struct Cutter {
 }
 
 impl Cutter {
+    /// Starts at line 1.
     pub fn new(input: Input, border: &'static [u8], is_live: bool, most_bytes: u64) -> Self {
         Self {
             input,
@@ -48,6 +49,7 @@ impl Cutter {
         }
     }
 
+    /// The next records; none at the end.
     pub fn next_piece(&mut self) -> io::Result<Option<Piece>> {
         let mut piece = std::mem::take(&mut self.carry);
         if let Some(cut) = self

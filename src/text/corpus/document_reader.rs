@@ -30,25 +30,35 @@ use std::{
 /// One document: its text, or the tokens, blots or print that another program made.
 #[derive(Debug)]
 pub struct InputDocument<'a> {
+    /// Its id.
     pub id: &'a str,
+    /// The file it is from.
     pub file: &'a Arc<str>,
     /// Where a file holds many documents.
     pub line: Option<u64>,
     /// The size of the text, where it is known.
     pub bytes: Option<u64>,
+    /// The hash over its tokens, where a stream has it.
     pub hash: Option<u128>,
+    /// Its text, or what was made from it.
     pub content: Content<'a>,
 }
 
+/// What is known of a document.
 #[derive(Debug)]
 pub enum Content<'a> {
+    /// Its text.
     Text(&'a str),
+    /// Its tokens.
     Tokens(&'a Tokens),
+    /// Its blots.
     Blots(&'a Blots),
+    /// Its print.
     Print(Printed),
 }
 
 impl InputDocument<'_> {
+    /// The file, and the line if it has one.
     pub fn place(&self) -> Place {
         self.line.map_or_else(
             || Place::file(self.file.clone()),
@@ -82,6 +92,7 @@ enum Loaded {
 }
 
 impl DocumentReader {
+    /// A reader with empty buffers.
     pub fn new(options: &Options) -> Self {
         Self {
             fields: options.fields.clone(),

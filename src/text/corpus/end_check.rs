@@ -16,6 +16,7 @@ pub struct EndCheck {
 }
 
 impl EndCheck {
+    /// Expects streams with this header.
     pub fn new(header: Header) -> Self {
         Self {
             header,
@@ -24,6 +25,7 @@ impl EndCheck {
         }
     }
 
+    /// Checks some lines of the stream.
     pub fn check(&mut self, file: &Arc<str>, first_line: u64, piece: &[u8]) -> Result<()> {
         for (line, number) in piece.split(|&byte| byte == b'\n').zip(first_line..) {
             let line = line.trim_ascii();
@@ -85,6 +87,7 @@ impl EndCheck {
         Ok(())
     }
 
+    /// Checks that the last stream is complete.
     pub fn ensure_ended(&self, file: &Arc<str>, line: u64) -> Result<()> {
         if self.is_open {
             return Err(Error::damaged(

@@ -21,6 +21,7 @@ use std::ops::Range;
 pub struct RawLine {
     /// Its line feed included, if it has one.
     pub bytes: Range<usize>,
+    /// The file and the line.
     pub place: Place,
     /// None for a blank line.
     pub id: Result<Option<String>, String>,
@@ -39,6 +40,7 @@ pub struct LineReader {
 }
 
 impl LineReader {
+    /// A reader with an empty account.
     pub fn new(options: &Options) -> Self {
         let (fields, lossy) = (options.fields.clone(), options.lossy);
         Self {

@@ -49,6 +49,7 @@ pub struct Options {
     pub nul_separated: bool,
     /// What files hold, where the name does not tell.
     pub records: Option<Records>,
+    /// The fields of a JSON record that hold the id and the text.
     pub fields: LineParser,
     /// Leave the root of a walked directory out of the ids.
     pub relative: bool,

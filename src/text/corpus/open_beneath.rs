@@ -122,9 +122,11 @@ fn is_link(directory: &OwnedFd, part: Component<'_>) -> bool {
 
 /// A file that an id names.
 pub struct FileBeneath {
+    /// The directory.
     pub root: PathBuf,
     /// The way from the root.
     pub name: PathBuf,
+    /// The open file.
     pub file: File,
 }
 

@@ -10,49 +10,93 @@ use std::{ffi::OsStr, path::Path};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SkippedKind {
+    /// PDF.
     Pdf,
+    /// Word document.
     Docx,
+    /// OpenDocument text.
     Odt,
+    /// EPUB book.
     Epub,
+    /// PowerPoint slides.
     Pptx,
+    /// OpenDocument slides.
     Odp,
+    /// Excel sheet.
     Xlsx,
+    /// OpenDocument sheet.
     Ods,
+    /// ZIP archive.
     Zip,
+    /// Office file of before 2007.
     Doc,
+    /// Rich Text Format.
     Rtf,
+    /// Jupyter notebook.
     Ipynb,
+    /// Comma-separated values.
     Csv,
+    /// Tab-separated values.
     Tsv,
+    /// An array of JSON objects.
     JsonArray,
+    /// Parquet table.
     Parquet,
+    /// Arrow table.
     Arrow,
+    /// Avro table.
     Avro,
+    /// SQLite database.
     Sqlite,
+    /// Web archive.
     Warc,
+    /// tar archive.
     Tar,
+    /// Compressed with xz.
     Xz,
+    /// Compressed with bzip2.
     Bzip2,
+    /// Compressed with lz4.
     Lz4,
+    /// Compressed with lzip.
     Lzip,
+    /// Compressed with compress.
     Compress,
+    /// 7z archive.
     SevenZip,
+    /// RAR archive.
     Rar,
+    /// PNG image.
     Png,
+    /// JPEG image.
     Jpeg,
+    /// GIF image.
     Gif,
+    /// TIFF image.
     Tiff,
+    /// WebP image.
     Webp,
+    /// DjVu document.
     Djvu,
+    /// Text in UTF-16.
     Utf16,
+    /// Text in UTF-32.
     Utf32,
+    /// Text that is not UTF-8.
     NotUtf8,
+    /// A document longer than allowed.
     TooLarge,
+    /// A file that cannot be read.
     Unreadable,
+    /// A program.
     Executable,
+    /// Binary data of an unknown kind.
     UnknownBinary,
+    /// A hidden file or directory.
     Hidden,
+    /// A symbolic link.
     Link,
+    /// A pipe, socket or device.
     Special,
 }
 
@@ -345,10 +389,12 @@ impl SkippedKind {
         &TABLE[self as usize]
     }
 
+    /// What messages and accounts call it.
     pub fn name(self) -> &'static str {
         self.row().name
     }
 
+    /// How to make it readable; empty where there is no way.
     pub fn remedy(self) -> &'static str {
         self.row().remedy
     }
@@ -498,6 +544,7 @@ fn is_array_of_objects(head: &[u8]) -> bool {
         .is_some_and(|rest| rest.trim_ascii_start().starts_with(b"{"))
 }
 
+/// The byte-order mark of UTF-8.
 pub const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// The last extension of a name, in lower case.

@@ -98,6 +98,7 @@ impl CorpusSlice {
         Ok(text)
     }
 
+    /// Reads a slice, and checks that it is complete.
     pub fn open(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path).map_err(|error| Error::io(path.display(), error))?;
         let file: Arc<str> = path.display().to_string().into();
@@ -156,6 +157,7 @@ impl CorpusSlice {
         &self.head.scheme
     }
 
+    /// The name of the slice's file.
     pub fn file(&self) -> &Arc<str> {
         &self.file
     }
@@ -165,6 +167,7 @@ impl CorpusSlice {
         &self.checksum
     }
 
+    /// Identifies the content of a slice.
     pub fn checksum_of(text: &str) -> String {
         format!("{:016x}", xxh3_64(text.as_bytes()))
     }
@@ -237,7 +240,9 @@ impl CorpusSlice {
 pub struct SliceFile<'a> {
     /// Of its line.
     pub number: usize,
+    /// The path of the file.
     pub path: &'a Path,
+    /// Its size.
     pub bytes: u64,
     /// Nanoseconds since 1970.
     pub modified: i64,

@@ -28,6 +28,7 @@ pub struct Sniffed {
     pub has_bom: bool,
     /// The head is all there is.
     is_whole: bool,
+    /// What the input is packed in.
     pub packing: Packing,
     /// As if the head had not been read.
     pub input: Input,
@@ -67,6 +68,7 @@ impl Sniffed {
         head.starts_with(&MAGIC) || text.starts_with(b"{") || (text.is_empty() && count > 0)
     }
 
+    /// Reads the beginning of a regular file.
     pub fn of_file(mut input: Input, most_bytes: u64) -> io::Result<Self> {
         let mut head = Vec::new();
         let failed = input
@@ -158,6 +160,7 @@ impl Read for Failing {
     }
 }
 
+/// Whether a line is a JSON object.
 pub fn is_object(line: &[u8]) -> bool {
     line.trim_ascii_start().starts_with(b"{") && serde_json::from_slice::<IgnoredAny>(line).is_ok()
 }

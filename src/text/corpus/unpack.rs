@@ -20,15 +20,20 @@ const ZSTD_SKIPPABLE: &[u8] = &[0x2a, 0x4d, 0x18];
 
 const BUFFER_BYTES: usize = 1 << 17;
 
+/// How a file is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Packing {
+    /// Not packed.
     Plain,
+    /// gzip, one or more members.
     Gzip,
+    /// Zstandard, one or more frames.
     Zstd,
 }
 
 impl Packing {
+    /// The packing, by the first bytes of a file.
     pub fn of(head: &[u8]) -> Self {
         if head.starts_with(GZIP) {
             Self::Gzip
@@ -51,6 +56,7 @@ impl Packing {
             && (GZIP.starts_with(head) || ZSTD.starts_with(head) || may_skip)
     }
 
+    /// What messages call it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Plain => "text",
@@ -69,6 +75,7 @@ impl Packing {
     }
 }
 
+/// An input of any kind, unpacked.
 pub type Input = Box<dyn BufRead + Send>;
 
 /// The contents of `input`, unpacked where they are packed, and what they are packed in.
@@ -156,6 +163,7 @@ pub struct Once<R> {
 }
 
 impl<R> Once<R> {
+    /// Reads `input` to its first end.
     pub fn new(input: R) -> Self {
         Self {
             input,

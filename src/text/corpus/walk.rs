@@ -26,6 +26,7 @@ use walkdir::{DirEntry, IntoIter, WalkDir};
 /// A file to read.
 #[derive(Debug, Clone)]
 pub struct FileEntry {
+    /// Its path.
     pub path: PathBuf,
     /// Where it is read from, if not from there: a copy on another machine.
     pub copy: Option<PathBuf>,
@@ -35,13 +36,16 @@ pub struct FileEntry {
     pub id: Arc<str>,
     /// Given by the user, not found in a directory: it is read whatever it holds.
     pub is_named: bool,
+    /// Not a pipe, a terminal or a device.
     pub is_regular: bool,
+    /// Its size on disk.
     pub bytes: u64,
     /// When its content, and what the file system says of it, last changed: nanoseconds since 1970.
     pub modified: [i64; 2],
 }
 
 impl FileEntry {
+    /// The standard input.
     pub fn stdin() -> Self {
         Self {
             path: "-".into(),
@@ -89,6 +93,7 @@ impl FileEntry {
         })
     }
 
+    /// Opens the file.
     pub fn open(&self) -> io::Result<File> {
         match &self.beneath {
             Some((root, name)) => open_beneath(root, name),
@@ -96,6 +101,7 @@ impl FileEntry {
         }
     }
 
+    /// Whether it is the standard input.
     pub fn is_stdin(&self) -> bool {
         is_stdin(&self.path)
     }
@@ -146,6 +152,7 @@ const STDIN_IS_LIST: &str =
     "stdin is the list of files, it cannot be a document as well; give the list as a file";
 
 impl CorpusWalk {
+    /// Walks the paths that the options name.
     pub fn new(options: &Options) -> Result<Self> {
         let mut paths = options.paths.clone();
         let slice = options

@@ -6,6 +6,7 @@ use crate::base::num::ToU32;
 /// The blots of one document in the order of their windows.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Blots {
+    /// The blots.
     pub values: Vec<u64>,
     /// The number of each window's first token; none where `is_counted`.
     pub positions: Vec<u32>,
@@ -18,6 +19,7 @@ pub struct Blots {
 }
 
 impl Blots {
+    /// Removes all blots, and frees large buffers.
     pub fn clear(&mut self) {
         clear_buffer(&mut self.values);
         clear_buffer(&mut self.positions);
@@ -31,10 +33,12 @@ impl Blots {
         size_of_val(&self.values[..]) + size_of_val(&self.positions[..])
     }
 
+    /// The number of blots.
     pub fn len(&self) -> usize {
         self.values.len()
     }
 
+    /// Whether there are no blots.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
@@ -54,6 +58,7 @@ impl Blots {
         self.positions.iter().copied().chain(0..counted)
     }
 
+    /// Appends a blot and the number of its first token.
     pub fn push(&mut self, value: u64, position: u32) {
         self.values.push(value);
         self.positions.push(position);

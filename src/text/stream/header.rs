@@ -1,22 +1,28 @@
-//! How a stream opens: what it holds, which version, and the scheme.
+//! The header of a stream: the kind of records, the version and the scheme.
 
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 
 /// The first bytes of a binary stream. Neither text nor mangled by a text-mode copy.
 pub const MAGIC: [u8; 8] = *b"\x89DEDUP\r\n";
+/// The version of the format.
 pub const VERSION: u32 = 1;
-/// A longer header is not ours.
+/// The most bytes of a header.
 pub const MAX_HEADER_BYTES: u32 = 1 << 16;
 
+/// What the records of a stream are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StreamKind {
+    /// The tokens of documents.
     Tokens,
+    /// The blots of documents.
     Blots,
+    /// The prints of documents.
     Prints,
 }
 
 impl StreamKind {
+    /// The name in the header.
     pub fn name(self) -> &'static str {
         match self {
             Self::Tokens => "tokens",
@@ -29,13 +35,17 @@ impl StreamKind {
 /// The first line of an NDJSON stream, and the first part of a binary one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
+    /// What the records are.
     #[serde(rename = "dedup")]
     pub kind: StreamKind,
+    /// The version of the format.
     pub version: u32,
+    /// The scheme, as text.
     pub scheme: String,
 }
 
 impl Header {
+    /// A header of the current version.
     pub fn new(kind: StreamKind, scheme: String) -> Self {
         Self {
             kind,
@@ -60,6 +70,7 @@ impl Header {
                 .map_or_else(|error| error.is_eof(), |_| true)
     }
 
+    /// Reads a header, and checks its version.
     pub fn parse(json: &[u8]) -> Result<Self, String> {
         let header: Self = serde_json::from_slice(json)
             .map_err(|error| format!("not the header of a dedup stream: {error}"))?;
@@ -72,6 +83,7 @@ impl Header {
         Ok(header)
     }
 
+    /// The header as a line of JSON, without the line feed.
     pub fn to_json(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()
     }

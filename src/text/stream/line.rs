@@ -15,18 +15,27 @@ use serde::{
 use serde_json::value::RawValue;
 use std::{borrow::Cow, fmt};
 
-/// What a line turned out to be. Tokens and blots are left in the buffers that were given.
+/// What a line holds. Tokens and blots are in the buffers of the caller.
 #[derive(Debug, PartialEq)]
 pub enum Line<'a> {
+    /// A document.
     Document {
+        /// Its id, if it has one.
         id: Option<Cow<'a, str>>,
+        /// Its text.
         text: Cow<'a, str>,
     },
+    /// A token record.
     Tokens(Parsed<'a>),
+    /// A blot record.
     Blots(Parsed<'a>),
+    /// A print record.
     Print(Parsed<'a>, Printed),
+    /// The header of a stream.
     Header(Header),
+    /// The end record of a stream.
     End {
+        /// The number of records before it.
         records: u64,
     },
 }
@@ -41,8 +50,11 @@ impl Line<'_> {
 /// [`super::Record`], with an id that may have held escapes.
 #[derive(Debug, Default, PartialEq)]
 pub struct Parsed<'a> {
+    /// The id of the document.
     pub doc: Cow<'a, str>,
+    /// The size of the document.
     pub bytes: Option<u64>,
+    /// The hash over its tokens.
     pub hash: Option<u128>,
     /// The least and the greatest number of hex digits of a blot; none without blots.
     pub digits: Option<(usize, usize)>,
@@ -51,7 +63,9 @@ pub struct Parsed<'a> {
 /// The names of the two fields that make a document.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub struct LineParser {
+    /// The name of the field that holds the id.
     pub id_field: String,
+    /// The name of the field that holds the text.
     pub text_field: String,
 }
 

@@ -49,6 +49,7 @@ pub(super) struct Pieces<F> {
 }
 
 impl<F: FnMut(&[u8]) -> io::Result<()>> Pieces<F> {
+    /// Passes pieces on to `to`.
     pub fn new(to: F) -> Self {
         Self {
             buffer: Vec::with_capacity(2 * PIECE_BYTES),

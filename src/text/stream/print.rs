@@ -12,6 +12,7 @@ pub const PRINT_BYTES: usize = PRINT_BITS / 8;
 pub struct Print(pub [u64; 4]);
 
 impl Print {
+    /// Reads the bytes that [`Print::to_bytes`] gives.
     pub fn from_bytes(bytes: &[u8; PRINT_BYTES]) -> Self {
         Self::from_slice(bytes)
     }
@@ -27,6 +28,7 @@ impl Print {
         Self([word(0), word(1), word(2), word(3)])
     }
 
+    /// The print as files have it.
     pub fn to_bytes(self) -> [u8; PRINT_BYTES] {
         let mut bytes = [0; PRINT_BYTES];
         for (bytes, word) in bytes.chunks_exact_mut(8).zip(self.0) {
@@ -49,6 +51,7 @@ impl Print {
         (a ^ e).count_ones() + (b ^ f).count_ones() + (c ^ g).count_ones() + (d ^ h).count_ones()
     }
 
+    /// One of the 256 bits.
     pub fn bit(&self, at: usize) -> bool {
         self.0[at / 64] >> (at % 64) & 1 == 1
     }

@@ -20,7 +20,9 @@ pub(super) const HEAD_BYTES: usize = 40;
 /// One block of records, its checksum not yet looked at.
 #[derive(Debug)]
 pub struct StreamBlock {
+    /// Where it starts.
     pub place: Place,
+    /// The number of its records.
     pub records: u64,
     payload_checksum: u64,
     payload: Vec<u8>,
@@ -38,6 +40,7 @@ impl StreamBlock {
         Ok(Fields::new(&self.payload))
     }
 
+    /// The length of its records.
     pub fn bytes(&self) -> u64 {
         self.payload.len().to_u64()
     }
@@ -69,6 +72,7 @@ impl<R: BufRead> BlockReader<R> {
         Ok(reader)
     }
 
+    /// The header of the stream.
     pub fn header(&self) -> &Header {
         &self.header
     }

@@ -15,8 +15,11 @@ use std::io::Write;
 /// What every record says of its document. Other programs may leave out size and hash.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Record<'a> {
+    /// The id of the document.
     pub doc: &'a str,
+    /// The size of the document.
     pub bytes: Option<u64>,
+    /// The hash over its tokens.
     pub hash: Option<u128>,
 }
 
@@ -28,10 +31,12 @@ const HAS_DISTINCT: u8 = 8;
 /// Token records: `{"doc":…,"bytes":…,"hash":…,"tokens":[…],"spans":[…]}`.
 #[derive(Debug, Clone, Copy)]
 pub struct TokenCodec {
+    /// Whether records have the spans of tokens.
     pub with_spans: bool,
 }
 
 impl TokenCodec {
+    /// Appends a record as a line of JSON.
     pub fn write_ndjson(self, out: &mut impl RecordOutput, record: &Record<'_>, tokens: &Tokens) {
         open_json(out.buffer(), record);
         out.buffer().extend_from_slice(b",\"tokens\":[");
@@ -47,6 +52,7 @@ impl TokenCodec {
         out.buffer().extend_from_slice(b"}\n");
     }
 
+    /// Appends a record in the binary form.
     pub fn write_binary(self, out: &mut impl RecordOutput, record: &Record<'_>, tokens: &Tokens) {
         let spans = tokens.spans().filter(|_| self.with_spans);
         open_binary(
@@ -103,7 +109,9 @@ fn read_span(fields: &mut Fields<'_>, last: i64) -> Result<Span, String> {
 /// Blot records: `{"doc":…,"bytes":…,"hash":…,"tokens":n,"distinct":n,"blots":["2db9c479",…],"positions":[…]}`.
 #[derive(Debug, Clone, Copy)]
 pub struct BlotCodec {
+    /// The width of a blot.
     pub bits: u8,
+    /// Whether records have the positions of blots.
     pub with_positions: bool,
 }
 
@@ -122,6 +130,7 @@ impl BlotCodec {
         usize::from(self.bits.div_ceil(8))
     }
 
+    /// Appends a record as a line of JSON.
     pub fn write_ndjson(self, out: &mut impl RecordOutput, record: &Record<'_>, blots: &Blots) {
         open_json(out.buffer(), record);
         let _ = write!(out.buffer(), ",\"tokens\":{}", blots.tokens);
@@ -146,6 +155,7 @@ impl BlotCodec {
         out.buffer().extend_from_slice(b"}\n");
     }
 
+    /// Appends a record in the binary form.
     pub fn write_binary(self, out: &mut impl RecordOutput, record: &Record<'_>, blots: &Blots) {
         let detail = if self.has_positions(blots) {
             HAS_DETAIL
@@ -217,6 +227,7 @@ impl BlotCodec {
         Ok(record)
     }
 
+    /// Refuses a blot that is wider than the scheme says.
     pub fn ensure_fits(self, value: u64) -> Result<u64, String> {
         if self.bits < 64 && value >> self.bits != 0 {
             return Err(format!("blot {value:x} is wider than {} bits", self.bits));
@@ -228,7 +239,9 @@ impl BlotCodec {
 /// The print of a document, and how many tokens it has. A document without tokens has no print.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Printed {
+    /// The print; none of a document without tokens.
     pub print: Option<Print>,
+    /// The number of tokens.
     pub tokens: u64,
 }
 
@@ -237,6 +250,7 @@ pub struct Printed {
 pub struct PrintCodec;
 
 impl PrintCodec {
+    /// Appends a record as a line of JSON.
     pub fn write_ndjson(self, out: &mut Vec<u8>, record: &Record<'_>, printed: &Printed) {
         open_json(out, record);
         let _ = write!(out, ",\"tokens\":{},\"print\":", printed.tokens);
@@ -254,6 +268,7 @@ impl PrintCodec {
         out.extend_from_slice(b"}\n");
     }
 
+    /// Appends a record in the binary form.
     pub fn write_binary(self, out: &mut Vec<u8>, record: &Record<'_>, printed: &Printed) {
         open_binary(
             out,
@@ -270,6 +285,7 @@ impl PrintCodec {
         }
     }
 
+    /// Reads one binary record.
     pub fn read_binary<'a>(self, fields: &mut Fields<'a>) -> Result<(Record<'a>, Printed), String> {
         let (record, flags) = read_open(fields, HAS_DETAIL)?;
         let has_print = flags & HAS_DETAIL != 0;

@@ -9,7 +9,9 @@ use xxhash_rust::xxh3::xxh3_128;
 /// Bytes `start..end` of the original text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
+    /// The first byte.
     pub start: u32,
+    /// The byte after the last one.
     pub end: u32,
 }
 
@@ -38,6 +40,7 @@ pub struct Tokens {
 pub const SEPARATOR: u8 = b'\n';
 
 impl Tokens {
+    /// An empty buffer, with spans or without.
     pub fn new(with_spans: bool) -> Self {
         Self {
             spans: with_spans.then(Vec::new),
@@ -45,6 +48,7 @@ impl Tokens {
         }
     }
 
+    /// Removes all tokens, and frees large buffers.
     pub fn clear(&mut self) {
         clear_buffer(&mut self.text);
         clear_buffer(&mut self.ends);
@@ -61,10 +65,12 @@ impl Tokens {
             + size_of_val(self.spans().unwrap_or_default())
     }
 
+    /// The number of tokens.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
+    /// Whether there are no tokens.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
@@ -74,6 +80,7 @@ impl Tokens {
         self.overflowed
     }
 
+    /// Appends a token.
     pub fn push(&mut self, token: &str, span: Span) {
         self.text.extend_from_slice(token.as_bytes());
         self.finish(span);
@@ -98,6 +105,7 @@ impl Tokens {
         self.ends.last().map_or(0, |&end| end.to_usize() + 1)
     }
 
+    /// The bytes of a token.
     pub fn get(&self, index: usize) -> &[u8] {
         let start = if index == 0 {
             0
@@ -107,6 +115,7 @@ impl Tokens {
         &self.text[start..self.ends[index].to_usize()]
     }
 
+    /// The bytes of each token.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         let mut start = 0;
         self.ends.iter().map(move |&end| {
@@ -116,6 +125,7 @@ impl Tokens {
         })
     }
 
+    /// The span of each token, if the buffer has spans.
     pub fn spans(&self) -> Option<&[Span]> {
         self.spans.as_deref()
     }

@@ -15,14 +15,18 @@ use xxhash_rust::xxh3::Xxh3;
 /// The two forms of every stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
+    /// A line of JSON per record.
     Ndjson,
+    /// Blocks of records with checksums.
     Binary,
 }
 
 /// Encoded records, made by a worker: the bytes, and where each record ends.
 #[derive(Debug, Default)]
 pub struct Batch {
+    /// The encoded records.
     pub bytes: Vec<u8>,
+    /// Where each record ends.
     pub ends: Vec<usize>,
     /// Records that are encoded as they are written, by number in rising order. They have no bytes here.
     large: Vec<(usize, LargeRecord)>,
@@ -31,7 +35,9 @@ pub struct Batch {
 /// What a record holds that is too large to be in memory twice.
 #[derive(Debug)]
 pub enum LargeContent {
+    /// The tokens of a document.
     Tokens(TokenCodec, Tokens),
+    /// The blots of a document.
     Blots(BlotCodec, Blots),
 }
 
@@ -142,6 +148,7 @@ pub struct StreamWriter<W> {
 }
 
 impl<W: Write> StreamWriter<W> {
+    /// Writes the header.
     pub fn new(mut out: W, form: Form, header: &Header) -> io::Result<Self> {
         let json = header.to_json();
         match form {
@@ -167,6 +174,7 @@ impl<W: Write> StreamWriter<W> {
         })
     }
 
+    /// Writes records.
     pub fn write(&mut self, batch: &Batch) -> io::Result<()> {
         let mut start = 0;
         if self.form == Form::Ndjson {

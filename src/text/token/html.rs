@@ -20,6 +20,7 @@ use crate::{base::codec::clear_buffer, text::stream::Span};
 /// tag or entity.
 #[derive(Debug, Default, Clone)]
 pub struct Stripped {
+    /// The text without markup.
     pub text: String,
     /// What `text` is made of, in order and without gaps.
     pieces: Vec<StrippedPart>,

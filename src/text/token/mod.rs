@@ -1,7 +1,7 @@
-//! Text to tokens: one file a tokenizer.
+//! Tokenizers: one file each.
 //!
 //! A tokenizer appends the tokens of a text to a [`Tokens`] buffer, with their spans. To add one: a file here, a
-//! variant of [`Rule`], a row in [`TABLE`].
+//! variant of [`Rule`] and a row of [`TABLE`]; the compiler asks for its name and its function.
 
 mod chars;
 mod code;
@@ -24,17 +24,24 @@ use html::Stripped;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {
+    /// Words.
     Word,
+    /// Overlapping runs of this many letters.
     Char(usize),
+    /// Lines.
     Line,
+    /// The tokens of source code.
     Code,
+    /// The tokens of source code, with names and literals reduced to classes.
     CodeNorm,
+    /// Bases of DNA.
     Dna,
 }
 
 /// Name, what it does, and how its argument is read.
 type TokenizerRow = (&'static str, &'static str, fn(Option<&str>) -> Option<Rule>);
 
+/// All tokenizers.
 pub const TABLE: [TokenizerRow; 6] = [
     (
         "word",
@@ -82,6 +89,7 @@ fn plain(argument: Option<&str>, rule: Rule) -> Option<Rule> {
 }
 
 impl Rule {
+    /// The name in schemes: `word`, `char:16`.
     pub fn name(self) -> String {
         match self {
             Self::Word => "word".to_owned(),
@@ -121,6 +129,7 @@ pub struct Tokenizer {
 }
 
 impl Tokenizer {
+    /// A tokenizer with empty buffers.
     pub fn new(rule: Rule, strips_html: bool) -> Self {
         Self {
             rule,
@@ -129,14 +138,17 @@ impl Tokenizer {
         }
     }
 
+    /// How text becomes tokens.
     pub fn rule(&self) -> Rule {
         self.rule
     }
 
+    /// The scheme of its tokens.
     pub fn scheme(&self) -> TokenScheme {
         self.tokenization().into()
     }
 
+    /// What it does, without its buffers.
     pub fn tokenization(&self) -> Tokenization {
         Tokenization {
             rule: self.rule,

@@ -6,6 +6,7 @@ use crate::text::stream::{Span, Tokens};
 /// How documents become tokens: what a scheme says, without the buffers of a [`Tokenizer`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Tokenization {
+    /// How text becomes tokens.
     pub rule: Rule,
     /// Markup of HTML is taken out first.
     pub strips_html: bool,
@@ -81,6 +82,7 @@ impl PlainText {
         &self.document
     }
 
+    /// Whether markup was taken out.
     pub fn is_stripped(&self) -> bool {
         self.stripped.is_some()
     }

@@ -10,6 +10,7 @@ pub struct SchemeTokenizer {
 }
 
 impl SchemeTokenizer {
+    /// The tokenizer of a scheme; it refuses every text if there is none.
     pub fn new(scheme: &TokenScheme) -> Self {
         let foreign = || {
             format!(
@@ -35,6 +36,7 @@ impl SchemeTokenizer {
         }
     }
 
+    /// Replaces `tokens` by the tokens of a text.
     pub fn tokenize(&mut self, text: &str, tokens: &mut Tokens) -> Result<(), String> {
         self.tokenizer
             .as_mut()

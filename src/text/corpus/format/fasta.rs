@@ -42,7 +42,9 @@ impl InputFormat for Fasta {
 /// What a record may be: as in the options of a corpus.
 #[derive(Debug, Clone, Copy)]
 pub struct RecordLimits {
+    /// Replace bytes that are not UTF-8.
     pub lossy: bool,
+    /// The most bytes of a record.
     pub max_document: u64,
 }
 

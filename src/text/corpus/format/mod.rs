@@ -80,13 +80,17 @@ pub(super) struct Probe<'a> {
     pub sniffed: &'a Sniffed,
     /// Not a pipe or a terminal.
     pub is_file: bool,
+    /// The options of the corpus.
     pub options: &'a Options,
 }
 
 /// Whole records of a file, read into memory.
 pub(super) struct RecordPiece<'a> {
+    /// The file.
     pub container: &'a Container,
+    /// The number of the first line.
     pub first_line: u64,
+    /// The records.
     pub bytes: Vec<u8>,
 }
 

@@ -47,6 +47,7 @@ const KEYWORDS: [&str; 198] = [
     "use", "using", "var", "virtual", "void", "volatile", "when", "where", "while", "with", "yield",
 ];
 
+/// Whether a name is a keyword of some language.
 pub fn is_keyword(name: &[u8]) -> bool {
     name.len() <= 16 && KEYS.binary_search(&key(name)).is_ok()
 }
