@@ -110,7 +110,7 @@ const MIN_EVIDENCE: f32 = 4.5;
 /// The number of earlier candidates to try: only texts that repeat themselves have more nearby.
 const LOOK_BACK: usize = 16;
 
-/// Merges copied parts union the reworded spans and the copied parts next to them. `candidates` must
+/// Merges copied parts with the reworded spans and the copied parts next to them. `candidates` must
 /// be sorted by place.
 pub(super) fn merge_neighbours(
     pair: &Pair<'_>,
@@ -119,7 +119,7 @@ pub(super) fn merge_neighbours(
 ) -> Vec<CandidatePassage> {
     let mut merged: Vec<CandidatePassage> = Vec::with_capacity(candidates.len());
     for mut candidate in candidates {
-        // A merged candidate reaches farther, so it may merge union others.
+        // A merged candidate reaches farther, so it may merge with others.
         while let Some(back) = merged
             .iter()
             .rev()

@@ -389,8 +389,8 @@ proptest! {
         to_document_offsets(&mut found, &one, &two);
         for (found, expected) in found.iter().zip(&expected) {
             for (page, text, of_page, of_text) in [(&pages[0], &plain[0], found.a, expected.a), (&pages[1], &plain[1], found.b, expected.b)] {
-                let stretch = tokenization.plain(slice(page, of_page).to_owned());
-                prop_assert_eq!(stretch.text(), slice(text, of_text));
+                let part = tokenization.plain(slice(page, of_page).to_owned());
+                prop_assert_eq!(part.text(), slice(text, of_text));
             }
         }
     }

@@ -219,7 +219,7 @@ fn before(document: &PreparedText, words: Span) -> (&str, Option<&str>) {
 
 type TextGap<'t> = (&'t str, Option<&'t str>);
 
-/// The number of bytes of punctuation that two gaps have in common_punctuation. `outwards`: the characters of a
+/// The number of bytes of punctuation that two gaps have in common. `outwards`: the characters of a
 /// gap, starting next to the copied part.
 fn common_punctuation(
     one: TextGap<'_>,

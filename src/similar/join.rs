@@ -5,7 +5,7 @@
 //! are sorted by size, the partners for which they suffice are a range at the start of the set. In
 //! the rest of the set only existing candidates are counted, by walking it or by looking each of
 //! them up, whichever is cheaper, after dropping candidates that can no longer reach the threshold.
-//! A long set comes late, when little is remaining to share: it costs one step, not its length.
+//! A long set comes late, when little is left to share: it costs one step, not its length.
 
 use super::{
     ranked_sets::{ContentSets, RankedSets},

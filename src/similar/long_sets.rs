@@ -3,11 +3,11 @@
 //!
 //! A table needs the first `count` documents of each, by falling number of shared blots, then by
 //! id. The sets of a content are of two kinds. *Short* sets are walked, as [`Join`] does; this
-//! finds all *short_partners* partners. A *long* set, such as the set of a licence, has so many members that
+//! finds all *seen* partners. A *long* set, such as the set of a licence, has so many members that
 //! walking it for each of them would be quadratic. A partner shares blots of short sets and of long
 //! ones, so
 //!
-//! - the long sets of a short_partners partner are looked up, unless `count` others share more than it can
+//! - the long sets of a seen partner are looked up, unless `count` others share more than it can
 //!   reach;
 //! - an unseen partner shares long sets only. The first `count + 1` contents by blots of long sets
 //!   alone are enough: any other unseen one comes after at least `count` of them (one may be the

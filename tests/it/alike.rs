@@ -312,7 +312,7 @@ proptest! {
     }
 
     #[test]
-    fn clusters_are_connected_and_lead_to_what_is_kept(documents in documents(), score in prop::sample::select(scores().collect::<Vec<_>>()), which in 0_usize..4) {
+    fn clusters_are_connected_and_lead_to_the_kept_document(documents in documents(), score in prop::sample::select(scores().collect::<Vec<_>>()), which in 0_usize..4) {
         let work = Work::new();
         let index = index_of(&work, &documents);
         let (truth, threshold, keep) = (Truth::new(&documents, u64::MAX), score.default_threshold(), KeepRule::NAMES[which].1);
@@ -447,7 +447,7 @@ fn work_for(index: &Index, score: Score, threshold: f64) -> (u64, usize) {
 }
 
 #[test]
-fn a_chunk_of_20000_documents_is_no_work_where_the_threshold_rules_it_out() {
+fn a_chunk_of_20000_documents_costs_nothing_if_the_threshold_rules_it_out() {
     let mut stream = String::new();
     for document in 0..20_000_u32 {
         // Thirty blots that all have, sixty that its neighbour has too, ten of its own.
@@ -481,7 +481,7 @@ fn a_chunk_of_20000_documents_is_no_work_where_the_threshold_rules_it_out() {
 }
 
 #[test]
-fn documents_that_are_all_the_same() {
+fn identical_documents() {
     let work = Work::new();
     let index = index_of(&work, &vec![((0..50).collect(), 57); 300]);
     let pairs = extracted(
@@ -513,7 +513,7 @@ fn documents_that_are_all_the_same() {
 }
 
 #[test]
-fn an_empty_index_has_nothing() {
+fn an_empty_index_has_no_results() {
     let work = Work::new();
     let index = index_of(&work, &[]);
     for what in [

@@ -85,7 +85,7 @@ fn components(documents: usize, pairs: &[(usize, usize)]) -> BTreeSet<BTreeSet<u
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(120))]
     #[test]
-    fn what_is_left_is_what_was_there(
+    fn pair_filters_give_the_results_of_brute_force(
         texts in prop::collection::vec(prop::collection::btree_set(0_u32..12, 1..8), 1..6),
         picks in prop::collection::vec((0_usize..6, 0_u8..5, any::<bool>()), 1..14),
         with_groups: bool, with_new: bool, by_count: bool, top in 1_usize..4,
@@ -244,7 +244,7 @@ fn groups_and_new_documents() {
 }
 
 #[test]
-fn what_is_not_there_is_named() {
+fn missing_groups_and_documents_are_named() {
     let work = class();
     work.write("groups", "2025/ann/1.txt\tann\nnobody.txt\tann\n");
     for tool in [

@@ -75,7 +75,7 @@ fn all_pairs_with_their_areas() {
 }
 
 #[test]
-fn documents_may_come_from_anywhere() {
+fn documents_may_come_from_any_source() {
     let work = work();
     work.shell("mkdir moved && cp -r c moved/").ok();
     assert_eq!(found(&work, &["--corpus", "moved"]), expected());
@@ -135,7 +135,7 @@ fn candidates_say_how_they_were_found() {
 }
 
 #[test]
-fn slices_are_the_whole_and_threads_make_no_difference() {
+fn slices_add_up_to_the_whole_for_any_number_of_threads() {
     let work = Work::new();
     for number in 0..60 {
         let text = format!(
@@ -176,7 +176,7 @@ fn slices_are_the_whole_and_threads_make_no_difference() {
 }
 
 #[test]
-fn only_some_pairs_are_wanted() {
+fn only_allowed_pairs_are_compared() {
     let work = work();
     assert_eq!(found(&work, &["--new", "c/b"]), expected()[1..]);
     work.write("groups", "c/a.txt\tann\nc/copy.txt\tann\n");
@@ -184,7 +184,7 @@ fn only_some_pairs_are_wanted() {
 }
 
 #[test]
-fn other_schemes_and_packed_lines() {
+fn other_schemes_and_compressed_lines() {
     let work = Work::new();
     let lines: String = [("a", 50), ("b", 60), ("c", 0)]
         .map(|(id, count)| {
@@ -235,7 +235,7 @@ fn other_schemes_and_packed_lines() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn contradictory_options_are_refused() {
     let work = work();
     for (arguments, message) in [
         (

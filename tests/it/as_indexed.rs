@@ -489,7 +489,7 @@ fn both_strands_of_bases_are_compared() {
 }
 
 #[test]
-fn every_question_about_a_stripped_index_is_about_the_text() {
+fn all_commands_see_the_stripped_text_of_an_index() {
     let (work, [one, two]) = (work(), ice());
     work.write(
         "taboo.html",

@@ -94,7 +94,7 @@ fn the_tables_of_the_paper() {
 }
 
 #[test]
-fn any_way_gives_the_same_dictionary() {
+fn every_way_of_building_gives_the_same_dictionary() {
     let work = Work::new();
     for number in 0..60 {
         work.write(
@@ -133,7 +133,7 @@ fn any_way_gives_the_same_dictionary() {
 }
 
 #[test]
-fn what_has_no_words_is_refused() {
+fn input_without_words_is_refused() {
     let work = example();
     let ran = work.shell("dedup-blot c/da | dedup-index build --dictionary -o j");
     let expected = "dedup-index: stdin:2: a blot stream has no words for the dictionary; start from documents or tokens\n";
@@ -162,7 +162,7 @@ fn what_has_no_words_is_refused() {
 }
 
 #[test]
-fn a_dictionary_that_lies_is_found_out() {
+fn a_damaged_dictionary_is_detected() {
     let work = example();
     let path = work.path("i/000001.words");
     let bytes = std::fs::read(&path).unwrap();
@@ -284,7 +284,7 @@ fn words_find_what_blots_miss() {
 }
 
 #[test]
-fn parameters_say_what_is_common() {
+fn parameters_decide_which_pairs_are_candidates() {
     let work = library();
     let found = |options: &str| {
         pairs(
@@ -335,7 +335,7 @@ fn parameters_say_what_is_common() {
 }
 
 #[test]
-fn what_cannot_be_is_said() {
+fn impossible_parameters_are_refused() {
     let work = library();
     work.run("dedup-index", &["build", "-o", "plain", "c.jsonl"])
         .ok();

@@ -38,7 +38,7 @@ fn nothing(a: &str, b: &str) -> Value {
 }
 
 #[test]
-fn each_pair_gives_a_line_in_order() {
+fn each_pair_gives_one_line_in_input_order() {
     let work = work();
     for (options, essay) in [
         (&[][..], ESSAY.len()),
@@ -89,7 +89,7 @@ fn each_pair_gives_a_line_in_order() {
 }
 
 #[test]
-fn what_cannot_be_used_is_named() {
+fn unusable_pairs_are_named() {
     let work = work();
     work.write("latin.txt", b"caf\xe9 ");
     work.write(
@@ -135,7 +135,7 @@ fn what_cannot_be_used_is_named() {
 }
 
 #[test]
-fn nothing_found_is_status_1() {
+fn status_1_if_nothing_is_found() {
     let work = work();
     for list in ["", "\n\n", "essay.txt\tother.txt\n"] {
         let ran = work.run_with("dedup-query", &["align", "--pairs", "-"], list.as_bytes());
@@ -144,7 +144,7 @@ fn nothing_found_is_status_1() {
 }
 
 #[test]
-fn packed_documents_and_another_window() {
+fn compressed_documents_and_another_window() {
     let work = work();
     work.shell("gzip -k essay.txt").ok();
     let few = "one two three four five six";
@@ -176,7 +176,7 @@ fn packed_documents_and_another_window() {
 }
 
 #[test]
-fn pan_xml_is_a_file_a_pair() {
+fn pan_xml_writes_one_file_per_pair() {
     let work = work();
     work.run(
         "dedup-query",
@@ -219,7 +219,7 @@ fn pan_xml_is_a_file_a_pair() {
 }
 
 #[test]
-fn what_does_not_go_together_is_refused() {
+fn contradictory_options_are_refused() {
     let work = work();
     for (arguments, message) in [
         (
@@ -263,7 +263,7 @@ fn indexed() -> Work {
 }
 
 #[test]
-fn a_query_shows_what_was_copied() {
+fn a_query_shows_copied_passages() {
     let work = indexed();
     let passage = |in_essay: usize| json!([{"a": span(in_essay, COPY.len()), "b": span(SOURCE.len(), COPY.len()), "tokens": 22, "score": 1, "kind": "verbatim"}]);
     for (options, essay) in [
@@ -302,7 +302,7 @@ fn a_query_shows_what_was_copied() {
 }
 
 #[test]
-fn pairs_of_an_index_show_what_they_share() {
+fn pairs_of_an_index_show_their_passages() {
     let work = indexed();
     work.shell("dedup-index add -q my.idx essay.txt").ok();
     let found = records(
@@ -350,7 +350,7 @@ fn pairs_of_an_index_show_what_they_share() {
 }
 
 #[test]
-fn documents_that_are_not_there_any_more_have_no_passages() {
+fn missing_documents_have_no_passages() {
     let work = indexed();
     work.shell("dedup-index add -q my.idx essay.txt && rm source.txt")
         .ok();

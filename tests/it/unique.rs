@@ -41,7 +41,7 @@ fn unique(work: &Work, options: &str) -> (String, String) {
 }
 
 #[test]
-fn lines_to_keep_are_printed_as_they_came() {
+fn kept_lines_are_printed_unchanged() {
     let work = copies();
     // Three of the four windows of b are in a, which is less than four fifths.
     assert_eq!(unique(&work, "c.jsonl").0, lines(&[0, 1, 2, 4, 5, 8]));
@@ -98,7 +98,7 @@ fn account(read: u64, kept: u64, [bytes, bytes_kept]: [usize; 2], exact: u64, ne
 }
 
 #[test]
-fn the_account_says_what_became_of_all_documents() {
+fn the_report_accounts_for_all_documents() {
     let work = copies();
     let ran = work.shell("dedup-extract clean i c.jsonl");
     let bytes = [
@@ -138,7 +138,7 @@ fn line(id: &str, text: &str) -> String {
 }
 
 #[test]
-fn articles_that_end_with_the_text_of_a_stub_stay() {
+fn articles_that_end_with_the_text_of_a_stub_are_kept() {
     let (work, banner) = (Work::new(), words("banner", 50));
     let article = |of: &str| line(of, &format!("{}{banner}", words(of, 750)));
     let corpus = line("stub", &banner) + &article("a") + &article("b") + &article("c");
@@ -218,7 +218,7 @@ fn no_article_of_a_crawl_is_dropped() {
 }
 
 #[test]
-fn only_documents_of_the_input_are_a_reason_to_drop_one() {
+fn documents_are_dropped_only_for_documents_of_the_input() {
     let work = copies();
     assert_eq!(
         unique(&work, "--near 0.75 < <(sed -n 2p c.jsonl)").0,
@@ -239,7 +239,7 @@ fn only_documents_of_the_input_are_a_reason_to_drop_one() {
 }
 
 #[test]
-fn a_document_that_is_not_what_was_indexed_stays() {
+fn a_document_that_differs_from_the_index_is_kept() {
     let work = copies();
     let other = lines(&[0]).replace("nine ten", "nine and a half");
     work.write("c.jsonl", other.clone() + &lines(&[1, 2]));
@@ -262,7 +262,7 @@ fn a_document_that_is_not_what_was_indexed_stays() {
 }
 
 #[test]
-fn several_files_stdin_and_what_is_packed() {
+fn several_files_stdin_and_compressed_files() {
     let work = copies();
     work.write("d.jsonl", lines(&[2, 3]).trim_end());
     work.shell("zstd -q c.jsonl -o c.jsonl.zst; gzip -k d.jsonl")
@@ -492,7 +492,7 @@ proptest! {
 
     /// What is dropped is what the rule says, by brute force: for any order, any number of threads, and however the index came about.
     #[test]
-    fn unique_drops_what_is_in_a_document_that_stays(
+    fn unique_drops_documents_contained_in_a_kept_one(
         texts in corpora(), keep in prop::sample::select(vec!["first", "last", "longest", "shortest"]), jaccard: bool, threshold in 0.1_f64..1.0, k in 1_usize..5, cut in 1_usize..24,
     ) {
         let (work, cut) = (Work::new(), cut.min(texts.len()));
@@ -684,7 +684,7 @@ proptest! {
 
     /// Spans are those of brute force, however the index came about and for any number of threads; cut out, they leave nothing twice.
     #[test]
-    fn spans_are_what_came_before(texts in corpora(), first in 0_usize..24, k in 1_usize..5) {
+    fn spans_are_text_of_earlier_documents(texts in corpora(), first in 0_usize..24, k in 1_usize..5) {
         let work = Work::new();
         write_corpus(&work, &texts);
         let first = first.clamp(1, texts.len() - 1);

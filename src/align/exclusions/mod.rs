@@ -73,7 +73,7 @@ impl ExclusionRules {
         !self.quotes && !self.bibliography && self.base.is_empty()
     }
 
-    /// Excludes the base text only, whoever wrote the document.
+    /// These rules with the base text only, which is excluded from every document.
     pub fn base_text_only(&self) -> Self {
         Self {
             base: self.base.clone(),
