@@ -2,7 +2,7 @@
 
 use dedup::{
     base::{error::Problem, files::TempDir, parallel::Limits},
-    commands::{BlotOptions, BuildOptions, Settings, Watch, build},
+    commands::{BlotOptions, BuildOptions, Observer, Settings, build},
     index::Means,
     text::{corpus, stream::Form},
 };
@@ -11,7 +11,7 @@ use std::{env, error::Error, path::PathBuf};
 /// Prints problems to stderr, and no progress.
 struct PrintProblems;
 
-impl Watch for PrintProblems {
+impl Observer for PrintProblems {
     fn problem(&mut self, problem: &Problem) {
         eprintln!("build_index: {problem}");
     }

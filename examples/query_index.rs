@@ -3,7 +3,7 @@
 
 use dedup::{
     base::{error::Problem, parallel::Limits},
-    commands::{Answers, BlotOptions, QueryOptions, Settings, Watch, query},
+    commands::{AnswerFormat, BlotOptions, Observer, QueryOptions, Settings, query},
     index::Index,
     similar::Score,
     text::{corpus, stream::Form},
@@ -13,7 +13,7 @@ use std::{env, error::Error, io, path::PathBuf};
 /// Prints problems to stderr, and no progress.
 struct PrintProblems;
 
-impl Watch for PrintProblems {
+impl Observer for PrintProblems {
     fn problem(&mut self, problem: &Problem) {
         eprintln!("query_index: {problem}");
     }
@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         exclude_indexes: Vec::new(),
         base: Vec::new(),
         groups: None,
-        answers: Answers::Documents,
+        answers: AnswerFormat::Documents,
         passages: None,
         skips_itself: false,
     };

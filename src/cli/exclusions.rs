@@ -4,7 +4,7 @@ use super::args::MORE;
 use crate::{
     align::exclusions::ExclusionRules,
     base::error::Result,
-    commands::{Grouping, PassageOptions, Settings, Watch, base_text},
+    commands::{Grouping, Observer, PassageOptions, Settings, base_text},
 };
 use clap::Args;
 use std::path::PathBuf;
@@ -99,7 +99,7 @@ impl PassageArgs {
         options: PassageOptions,
         is_of_both: bool,
         settings: &Settings,
-        watch: &mut dyn Watch,
+        watch: &mut dyn Observer,
     ) -> Result<PassageOptions> {
         let base = base_text(
             &base.base,

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     base::{codec::escape_unsafe, files::TempDir},
     commands::{
-        BlotOptions, BuildOptions, ChangeOptions, Changed, MaxRemove, RunsOptions, Settings,
+        BlotOptions, BuildOptions, ChangeOptions, ChangeSummary, MaxRemove, RunsOptions, Settings,
         SyncOptions, add, build, build_runs, compact, dump, dump_blot, dump_dictionary, merge, pin,
         remove, split, sync, unpin,
     },
@@ -593,11 +593,11 @@ fn run_merge(args: &MergeArgs) -> Result<ExitCode, anyhow::Error> {
 }
 
 /// One line on what a commit did.
-fn tell(changed: &Changed, directory: &Path, quiet: bool, is_dry: bool) {
+fn tell(changed: &ChangeSummary, directory: &Path, quiet: bool, is_dry: bool) {
     if quiet {
         return;
     }
-    let Changed {
+    let ChangeSummary {
         added,
         known,
         removed,

@@ -38,7 +38,7 @@ pub use tokenize::main as tokenize;
 
 use crate::{
     base::{error::Error, files},
-    commands::{Summary, Watch},
+    commands::{Observer, Summary},
 };
 use args::{RunArgs, StreamArgs};
 use clap::{Command, CommandFactory, Parser};
@@ -118,7 +118,7 @@ fn report_file_limits() {
 /// Runs a stage that writes a stream.
 fn run_stream<T: Tool>(
     args: &StreamArgs,
-    work: impl FnOnce(&mut Output, &mut dyn Watch) -> Result<Summary, anyhow::Error>,
+    work: impl FnOnce(&mut Output, &mut dyn Observer) -> Result<Summary, anyhow::Error>,
 ) -> Result<ExitCode, anyhow::Error> {
     let mut output = Output::open(args.output.as_deref(), args.is_binary)?;
     let summary = watched(&name::<T>(), &args.run, true, |watch| {
@@ -133,7 +133,7 @@ fn watched<D>(
     program: &str,
     args: &RunArgs,
     has_results: bool,
-    work: impl FnOnce(&mut dyn Watch) -> Result<D, anyhow::Error>,
+    work: impl FnOnce(&mut dyn Observer) -> Result<D, anyhow::Error>,
 ) -> Result<D, anyhow::Error> {
     let mut watch = Progress::new(program.to_owned(), args, has_results);
     let done = work(&mut watch);

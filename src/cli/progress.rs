@@ -3,7 +3,7 @@
 use super::args::RunArgs;
 use crate::{
     base::{codec::escape_unsafe, error::Problem},
-    commands::Watch,
+    commands::Observer,
     text::corpus::{Account, SkipReason, SkippedFile, SkippedKind, total_bytes},
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
@@ -115,7 +115,7 @@ impl Progress {
     }
 }
 
-impl Watch for Progress {
+impl Observer for Progress {
     fn problem(&mut self, problem: &Problem) {
         if !self.is_silent() {
             self.bar
@@ -160,7 +160,7 @@ impl Complaints {
     }
 
     /// Runs something, and ends with the account of what it read.
-    pub fn watch<D>(tool: String, run: &RunArgs, work: impl FnOnce(&mut dyn Watch) -> D) -> D {
+    pub fn watch<D>(tool: String, run: &RunArgs, work: impl FnOnce(&mut dyn Observer) -> D) -> D {
         let mut complaints = Self::new(tool, run.common.quiet && run.input.read.skip_bad);
         let done = work(&mut complaints);
         if let Some(account) = complaints.account.filter(|_| !run.common.quiet) {
@@ -170,7 +170,7 @@ impl Complaints {
     }
 }
 
-impl Watch for Complaints {
+impl Observer for Complaints {
     fn problem(&mut self, problem: &Problem) {
         if !self.is_silent {
             say(&format!("{}: {problem}", self.tool));

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     base::{error::Problem, files, parallel::Limits},
-    commands::{BuildOptions, Settings, Watch, build},
+    commands::{BuildOptions, Observer, Settings, build},
     index::{Index, Means},
     text::stream::Form,
 };
@@ -327,7 +327,7 @@ impl Drop for TemporaryDirectory {
 /// Reports nothing.
 struct Silent;
 
-impl Watch for Silent {
+impl Observer for Silent {
     fn problem(&mut self, _: &Problem) {}
 
     fn progress(&mut self, _: u64, _: u64) {}

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     base::files::TempDir,
-    commands::{SpexOptions, SpexOutput, Spexed, spex, spex_add},
+    commands::{SpexOptions, SpexOutput, SpexSummary, spex, spex_add},
     index::Means,
     report::plot_passes,
     text::stream::Form,
@@ -249,7 +249,7 @@ fn default_schedule(length: u32) -> Vec<u32> {
 }
 
 /// What each pass did: figure 3 of the paper, as a table. For a filter alone nobody looks at what is left.
-fn tell(found: &Spexed, is_looked_at: bool) {
+fn tell(found: &SpexSummary, is_looked_at: bool) {
     say(&format!(
         "{:>6} {:>15} {:>15} {:>15} {:>15} {:>7}",
         "length", "tokens left", "chunks counted", "fields hit once", "more than once", "full %"

@@ -13,8 +13,8 @@ use crate::{
         parallel::Limits,
     },
     commands::{
-        BuildOptions, CountRange, Extract, ExtractOptions, LeaveOut, RunsOptions, StepOptions,
-        Watch, build_runs, commit_staged, count_range, extract_counted, extract_without,
+        BuildOptions, CountRange, Extract, ExtractOptions, LeaveOut, Observer, RunsOptions,
+        StepOptions, build_runs, commit_staged, count_range, extract_counted, extract_without,
         finish_part, join_sets, number_documents, reduce_range, stage_base, stage_ranges,
     },
     index::{Index, SegmentFiles},
@@ -310,7 +310,7 @@ fn write_atomically(
 /// Problems are kept in the record of the output, and nothing else is reported while a task runs.
 struct NoWatch;
 
-impl Watch for NoWatch {
+impl Observer for NoWatch {
     fn problem(&mut self, _: &Problem) {}
     fn progress(&mut self, _: u64, _: u64) {}
 }

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     base::error::Error,
     cluster::remote::{Address, Transport},
-    commands::{BROUGHT, BUILT, Built},
+    commands::{BUILD_RECORD, BuildRecord, PARTIAL_BUILD_RECORD},
     text::corpus::CorpusSlice,
 };
 use std::{
@@ -161,7 +161,7 @@ impl<'p> Fleet<'p> {
         for path in paths {
             let maker = self.plan().maker(path);
             let record = maker
-                .map(|task| format!("{}/{BUILT}", task.output))
+                .map(|task| format!("{}/{BUILD_RECORD}", task.output))
                 .filter(|record| record != path);
             let missing = record.filter(|record| !self.target_here(record).exists());
             for path in missing.iter().chain([path]) {
@@ -178,7 +178,7 @@ impl<'p> Fleet<'p> {
             }
             let output = maker.map(|task| self.here.run.join(&task.output));
             output
-                .map_or(Ok(()), |output| Built::settle(&output))
+                .map_or(Ok(()), |output| BuildRecord::settle(&output))
                 .map_err(|error| trouble(remote, Fault::Own(error)))?;
         }
         Ok(sum)
@@ -187,8 +187,8 @@ impl<'p> Fleet<'p> {
     /// Where something goes that is brought here. The record of an output has another name until all of that is here.
     fn target_here(&self, path: &str) -> PathBuf {
         let target = self.here.run.join(path);
-        if target.file_name().is_some_and(|name| name == BUILT) && !target.exists() {
-            target.with_file_name(BROUGHT)
+        if target.file_name().is_some_and(|name| name == BUILD_RECORD) && !target.exists() {
+            target.with_file_name(PARTIAL_BUILD_RECORD)
         } else {
             target
         }

@@ -7,8 +7,8 @@ use crate::{
         files::durable,
     },
     commands::{
-        self, BUILT, Built, Followed, PartFiles, SliceMade, StepOptions, Targets, find_ids,
-        place_parts, stage_changes,
+        self, BUILD_RECORD, BuildRecord, PartFiles, ReadSlice, StepOptions, SyncTarget, Targets,
+        find_ids, place_parts, stage_changes,
     },
     text::corpus::Account,
 };
@@ -56,15 +56,15 @@ pub fn number_changes(
     slices: &[MappedSlice],
     output: &Path,
 ) -> Result<()> {
-    let slices: Vec<SliceMade> = slices
+    let slices: Vec<ReadSlice> = slices
         .iter()
-        .map(|mapped| SliceMade {
+        .map(|mapped| ReadSlice {
             slice: run.join(&mapped.slice),
             made: run.join(&mapped.output),
         })
         .collect();
     let index = plan.base()?;
-    let followed = Followed {
+    let followed = SyncTarget {
         index: Path::new(&index.index),
         base: &run.join(base),
         max_remove: index.max_remove.unwrap_or_default(),
@@ -77,7 +77,7 @@ pub fn number_changes(
 pub fn gather_needs(plan: &Plan) -> HashMap<String, Vec<String>> {
     let records = plan
         .tasks_of(TaskKind::Map)
-        .map(|task| format!("{}/{BUILT}", task.output));
+        .map(|task| format!("{}/{BUILD_RECORD}", task.output));
     let needs: Vec<String> = records.chain(["number/targets".to_owned()]).collect();
     plan.tasks_of(TaskKind::Gather)
         .map(|task| (task.id.clone(), needs.clone()))
@@ -93,7 +93,7 @@ pub fn write_input(plan: &Plan, run: &Path) -> Result<Input> {
     let targets = Targets::open(&run.join("number/targets"))?;
     let (mut problems, mut account) = (Vec::new(), Account::default());
     for (task, repeated) in plan.tasks_of(TaskKind::Map).zip(targets.repeated()) {
-        let built = Built::read(&run.join(&task.output))?;
+        let built = BuildRecord::read(&run.join(&task.output))?;
         problems.extend(built.problems);
         account.add(&built.account);
         if !repeated.is_empty() {
@@ -107,7 +107,7 @@ pub fn write_input(plan: &Plan, run: &Path) -> Result<Input> {
             )?;
         }
     }
-    let number = Built::read(&run.join("number"))?;
+    let number = BuildRecord::read(&run.join("number"))?;
     problems.extend(number.problems);
     account.add(&number.account);
     // An index that follows its files may come to hold none.

@@ -6,7 +6,7 @@ use crate::{
         error::{Error, Place, Result},
         files::durable,
     },
-    commands::{BROUGHT, BUILT, Built, range_name},
+    commands::{BUILD_RECORD, BuildRecord, PARTIAL_BUILD_RECORD, range_name},
     index::{Index, verify_blocks},
 };
 use std::{fs, path::Path};
@@ -36,9 +36,9 @@ pub fn state(plan: &Plan, task: &Task, run: &Path) -> State {
 
 /// Whether what is here of an output is of this plan and whole, and known to be only some of it.
 fn is_piece(plan: &Plan, task: &Task, output: &Path) -> bool {
-    let is_ours = |built: &Built| built.of == Some(plan.output_label(task));
-    output.join(BROUGHT).exists()
-        && Built::read(output)
+    let is_ours = |built: &BuildRecord| built.of == Some(plan.output_label(task));
+    output.join(PARTIAL_BUILD_RECORD).exists()
+        && BuildRecord::read(output)
             .ok()
             .filter(is_ours)
             .is_some_and(|built| built.is_piece(output))
@@ -50,7 +50,7 @@ pub fn has_file(plan: &Plan, path: &str, run: &Path) -> bool {
         return run.join(path).exists();
     };
     let output = run.join(&task.output);
-    let Some(built) = Built::read(&output)
+    let Some(built) = BuildRecord::read(&output)
         .ok()
         .filter(|built| built.of == Some(plan.output_label(task)))
     else {
@@ -59,7 +59,7 @@ pub fn has_file(plan: &Plan, path: &str, run: &Path) -> bool {
     let name = Path::new(path)
         .strip_prefix(&task.output)
         .unwrap_or(Path::new(""));
-    name == Path::new(BUILT) || built.is_whole(&output, name)
+    name == Path::new(BUILD_RECORD) || built.is_whole(&output, name)
 }
 
 /// The state of all tasks. What led to an index that is there, or to a table, is not needed any more: if it is gone, or never was here as a whole, it counts as done.
@@ -145,7 +145,7 @@ fn ensure_made(plan: &Plan, task: &Task, output: &Path) -> Result<()> {
     if task.kind() == TaskKind::Table {
         return Ok(());
     }
-    let built = Built::read(output)?;
+    let built = BuildRecord::read(output)?;
     let slice = plan
         .slices
         .get(task.number)

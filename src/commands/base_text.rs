@@ -1,9 +1,10 @@
 //! Documents to base text: what was handed out to all.
 
+use crate::base::num::ToU64;
 use crate::{
     align::exclusions::BaseText,
     base::error::{Error, Result},
-    commands::{Beside, Gathered, Settings, Stage, Watch, run},
+    commands::{DocumentStage, Observer, ProblemsOnly, Settings, StageOutput, run},
     text::{
         corpus::{self, Content, InputDocument, Source},
         token::Tokenization,
@@ -17,7 +18,7 @@ pub fn base_text(
     tokenization: Tokenization,
     window_words: u32,
     settings: &Settings,
-    watch: &mut dyn Watch,
+    observer: &mut dyn Observer,
 ) -> Result<BaseText> {
     let mut base = BaseText::new(tokenization, window_words);
     if paths.is_empty() {
@@ -31,10 +32,10 @@ pub fn base_text(
     let source = Source::new(corpus, settings.limits.threads)?;
     let mut documents = 0;
     let summary = run(
-        &Collect,
+        &TextCollector,
         source,
         settings,
-        &mut Beside(watch),
+        &mut ProblemsOnly(observer),
         |texts, _| {
             documents += texts.0.len();
             texts.0.iter().for_each(|text| base.add(text));
@@ -60,24 +61,24 @@ pub fn base_text(
 }
 
 #[derive(Clone)]
-struct Collect;
+struct TextCollector;
 
 #[derive(Default)]
-struct Collected(Vec<String>);
+struct CollectedTexts(Vec<String>);
 
-impl Gathered for Collected {
+impl StageOutput for CollectedTexts {
     fn drop_documents(&mut self, _: &[usize]) {}
 
     fn weight(&self) -> u64 {
-        self.0.iter().map(|text| text.capacity() as u64).sum()
+        self.0.iter().map(|text| text.capacity().to_u64()).sum()
     }
 }
 
-impl Stage for Collect {
-    type Out = Collected;
+impl DocumentStage for TextCollector {
+    type Out = CollectedTexts;
     const IDS_ARE_UNIQUE: bool = false;
 
-    fn take(&mut self, item: &InputDocument<'_>, out: &mut Collected) -> Result<(), String> {
+    fn take(&mut self, item: &InputDocument<'_>, out: &mut CollectedTexts) -> Result<(), String> {
         match item.content {
             Content::Text(text) => out.0.push(text.to_owned()),
             _ => return Err("base text must be text; these are tokens or blots".to_owned()),
@@ -85,5 +86,5 @@ impl Stage for Collect {
         Ok(())
     }
 
-    fn finish(&mut self, _: &mut Collected) {}
+    fn finish(&mut self, _: &mut CollectedTexts) {}
 }

@@ -1,6 +1,7 @@
 //! Passages as a person reads them on a terminal: the lines of the document with a line of context, as `grep -C` would.
 
 use super::tally::describe_tally;
+use crate::base::num::ToUsize;
 use crate::{
     align::{Passage, PassageCoverage, PassageKind, PreparedText},
     base::codec::is_unsafe,
@@ -106,7 +107,8 @@ impl Excerpts<'_> {
             starts[line],
             starts.get(line + 1).map_or(all.len(), |&next| next),
         );
-        let inside = (span.start as usize).clamp(start, end)..(span.end as usize).clamp(start, end);
+        let inside =
+            (span.start.to_usize()).clamp(start, end)..(span.end.to_usize()).clamp(start, end);
         // Between two lines of a stripped text there is what markup left behind.
         let is_end = |c: char| {
             matches!(c, '\n' | '\r') || lines.document.plain().is_stripped() && c.is_whitespace()
@@ -221,7 +223,7 @@ fn line_starts(text: &str) -> Vec<usize> {
 fn lines_of(starts: &[usize], span: Span) -> (usize, usize) {
     let line = |at: u32| {
         starts
-            .partition_point(|&start| start <= at as usize)
+            .partition_point(|&start| start <= at.to_usize())
             .saturating_sub(1)
     };
     (

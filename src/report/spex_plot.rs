@@ -1,5 +1,6 @@
 //! What the passes of SPEX did, as a drawing: fields of the counter that were hit once, and more often, by the length of chunks.
 
+use crate::base::num::ToF64;
 use crate::blot::spex::Pass;
 use std::fmt::Write;
 
@@ -23,7 +24,7 @@ pub fn plot_passes(passes: &[Pass]) -> String {
         .max(2);
     let x =
         |length: u32| MARGIN + (WIDTH - 2.0 * MARGIN) * f64::from(length - 1) / f64::from(last - 1);
-    let y = |fields: u64| HEIGHT - MARGIN - (HEIGHT - 2.0 * MARGIN) * fields as f64 / most;
+    let y = |fields: u64| HEIGHT - MARGIN - (HEIGHT - 2.0 * MARGIN) * fields.to_f64() / most;
     let (left, right, bottom) = (MARGIN, WIDTH - MARGIN, HEIGHT - MARGIN);
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" font-size=\"12\">\n\

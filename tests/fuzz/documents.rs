@@ -1,13 +1,13 @@
 //! The whole way from a file to a stream, for every layout; and the stream is read back.
 #![no_main]
 
-use dedup::{text::{corpus::{self, Records}, stream::Form}, base::{error::Problem, parallel::Limits}, commands::{BlotOptions, Settings, Watch, blot}};
+use dedup::{text::{corpus::{self, Records}, stream::Form}, base::{error::Problem, parallel::Limits}, commands::{BlotOptions, Settings, Observer, blot}};
 use libfuzzer_sys::fuzz_target;
 use std::io::Write;
 
 struct Deaf;
 
-impl Watch for Deaf {
+impl Observer for Deaf {
     fn problem(&mut self, problem: &Problem) {
         assert!(!problem.to_string().is_empty());
     }

@@ -4,7 +4,7 @@ use crate::work::Work;
 use dedup::{
     base::{error::Problem, files::TempDir, parallel::Limits},
     commands::{
-        BlotOptions, BuildOptions, Extract, ExtractOptions, RowFormat, Settings, Watch, build,
+        BlotOptions, BuildOptions, Extract, ExtractOptions, Observer, RowFormat, Settings, build,
         extract,
     },
     index::{Index, Means, View},
@@ -20,7 +20,7 @@ use std::{
 
 struct Silent;
 
-impl Watch for Silent {
+impl Observer for Silent {
     fn problem(&mut self, problem: &Problem) {
         panic!("{problem}");
     }

@@ -7,8 +7,8 @@ use crate::{
 use dedup::{
     base::{error::Problem, parallel::Limits},
     commands::{
-        Extract, ExtractOptions, Grouping, LeaveOut, NewDocuments, RowFormat, WantedPairs, Watch,
-        extract_without,
+        Extract, ExtractOptions, Grouping, LeaveOut, NewDocuments, Observer, RowFormat,
+        WantedPairs, extract_without,
     },
     index::Index,
     report::Format,
@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 struct Silent;
 
-impl Watch for Silent {
+impl Observer for Silent {
     fn problem(&mut self, problem: &Problem) {
         panic!("{problem}");
     }

@@ -6,7 +6,7 @@ use dedup::{
     base::{error::Problem, files::TempDir, parallel::Limits},
     commands::{
         self, BlotOptions, BuildOptions, ChangeOptions, Extract, ExtractOptions, LeaveOut,
-        MaxRemove, PartFiles, RowFormat, RunsOptions, Settings, StepOptions, SyncOptions, Watch,
+        MaxRemove, Observer, PartFiles, RowFormat, RunsOptions, Settings, StepOptions, SyncOptions,
     },
     index::{At, Index, Manifest, Means, SegmentFiles, View, sweep, verify},
     report::Format,
@@ -22,7 +22,7 @@ use std::{
 
 pub struct Silent;
 
-impl Watch for Silent {
+impl Observer for Silent {
     fn problem(&mut self, _: &Problem) {}
     fn progress(&mut self, _: u64, _: u64) {}
 }

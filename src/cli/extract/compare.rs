@@ -15,7 +15,9 @@ use super::{
     texts::read_again,
 };
 use crate::{
-    commands::{CompareMethod, CompareOptions, Extract, ExtractOptions, PairSlice, Watch, compare},
+    commands::{
+        CompareMethod, CompareOptions, Extract, ExtractOptions, Observer, PairSlice, compare,
+    },
     similar::{GdicOptions, Score, StopWordRule, compare::WORTH_A_LOOK},
 };
 use anyhow::bail;
@@ -153,7 +155,7 @@ impl CompareArgs {
             bar.set_position(done);
         };
         let run = self.source.run(settings.corpus.paths.clone());
-        let work = |watch: &mut dyn Watch| {
+        let work = |watch: &mut dyn Observer| {
             compare(
                 &source.index,
                 &options,

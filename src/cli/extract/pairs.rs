@@ -14,7 +14,7 @@ use super::{
 use crate::{
     base::error::Result,
     commands::{
-        Extract, ExtractOptions, LeaveOut, PassageOptions, Settings, Watch, extract_aligned,
+        Extract, ExtractOptions, LeaveOut, Observer, PassageOptions, Settings, extract_aligned,
         extract_passages,
     },
     report::{Format, PanXmlDirectory},
@@ -139,7 +139,7 @@ impl PairsArgs {
         &self,
         options: &ExtractOptions,
         source: &Source,
-        watch: &mut dyn Watch,
+        watch: &mut dyn Observer,
     ) -> Result<PassageOptions> {
         let passages = PassageOptions {
             corpus: source.corpus(&self.corpus),

@@ -12,7 +12,7 @@ use super::{
     records::RecordOutputArgs,
     texts::read_again,
 };
-use crate::commands::{PassagesOptions, Watch, passages};
+use crate::commands::{Observer, PassagesOptions, passages};
 use clap::Args;
 use std::{path::PathBuf, process::ExitCode};
 
@@ -49,7 +49,7 @@ impl PassagesArgs {
             by_id,
         };
         let mut out = Packed::open(self.output.file.output.as_deref())?;
-        let work = |watch: &mut dyn Watch| {
+        let work = |watch: &mut dyn Observer| {
             Ok::<_, anyhow::Error>(passages(
                 &source.index,
                 &options,

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     base::error::Result,
     commands::{
-        Extract, ExtractOptions, PassageOptions, ReportOptions, Settings, Watch, write_report,
+        Extract, ExtractOptions, Observer, PassageOptions, ReportOptions, Settings, write_report,
     },
     report::Format,
 };
@@ -86,7 +86,7 @@ impl ReportArgs {
         &self,
         options: &ExtractOptions,
         source: &Source,
-        watch: &mut dyn Watch,
+        watch: &mut dyn Observer,
     ) -> Result<PassageOptions> {
         let passages = PassageOptions {
             corpus: source.corpus(&self.corpus),

@@ -12,7 +12,9 @@ use super::{
 use crate::{
     align,
     blot::K,
-    commands::{Asked, PairsOptions, PassageOptions, Settings, Watch, align_pairs, default_window},
+    commands::{
+        Observer, PairsOptions, PassageOptions, QueryOutcome, Settings, align_pairs, default_window,
+    },
     text::{stream::Form, token::Tokenization},
 };
 use anyhow::{Context, bail};
@@ -100,8 +102,8 @@ impl AlignArgs {
         &self,
         list: &Path,
         settings: &Settings,
-        watch: &mut dyn Watch,
-    ) -> Result<Asked, anyhow::Error> {
+        watch: &mut dyn Observer,
+    ) -> Result<QueryOutcome, anyhow::Error> {
         let passages = self.passage_options(settings);
         let passages = self
             .passage

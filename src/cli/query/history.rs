@@ -13,7 +13,7 @@ use super::{
     serve::report_to_stderr,
 };
 use crate::{
-    commands::{HistoryOptions, ask_history, remove_from_history, sift_by_history},
+    commands::{HistoryOptions, ask_history, filter_by_history, remove_from_history},
     history::{
         self, HistoryStats, MatchLimits, Ratio, StoreOptions, SyncPolicy,
         backend::{BackendSource, CardinalityRange, ServiceAddress},
@@ -223,7 +223,7 @@ impl HistoryArgs {
         let mut out = BufWriter::with_capacity(1 << 16, Output::open(None, false)?);
         let asked = watched(PROGRAM, &run, true, |watch| {
             Ok(if self.only_new {
-                sift_by_history(&options, &settings, &mut out, watch)?
+                filter_by_history(&options, &settings, &mut out, watch)?
             } else {
                 ask_history(&options, &settings, &mut out, watch)?
             })

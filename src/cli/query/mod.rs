@@ -13,7 +13,7 @@ use super::{
     generate::What,
     main_of,
 };
-use crate::commands::Asked;
+use crate::commands::QueryOutcome;
 use clap::{Command, Parser, Subcommand};
 use serve::{FRONT, SERVICE};
 use std::process::ExitCode;
@@ -261,7 +261,7 @@ impl Tool for QueryCli {
 }
 
 /// 0: something was found, 1: nothing was, 2: some input could not be used.
-fn found_code(asked: &Asked, skip_bad: bool) -> ExitCode {
+fn found_code(asked: &QueryOutcome, skip_bad: bool) -> ExitCode {
     let has_problems = asked.problems > 0 && !skip_bad;
     ExitCode::from(if has_problems {
         2

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     align,
-    commands::{Answers, PassageOptions, QueryOptions, query},
+    commands::{AnswerFormat, PassageOptions, QueryOptions, query},
     report::Format,
     similar::Score,
     text::stream::Form,
@@ -192,18 +192,18 @@ impl SearchArgs {
         })
     }
 
-    fn answers(&self) -> Result<Answers, anyhow::Error> {
+    fn answers(&self) -> Result<AnswerFormat, anyhow::Error> {
         Ok(match (self.passages, self.format) {
-            _ if self.stream => Answers::Documents,
-            _ if self.html.is_some() => Answers::Page,
+            _ if self.stream => AnswerFormat::Documents,
+            _ if self.html.is_some() => AnswerFormat::Page,
             (true, Some(RecordFormat::Tsv | RecordFormat::Csv)) => {
                 bail!("--passages gives ndjson, not tsv or csv")
             }
-            (true, None) if stdout().is_terminal() => Answers::Excerpts {
+            (true, None) if stdout().is_terminal() => AnswerFormat::Excerpts {
                 with_color: wants_color(),
             },
-            (false, Some(format)) => Answers::Matches(format.into()),
-            _ => Answers::Matches(Format::Ndjson),
+            (false, Some(format)) => AnswerFormat::Matches(format.into()),
+            _ => AnswerFormat::Matches(Format::Ndjson),
         })
     }
 

@@ -340,7 +340,7 @@ impl Task {
             TaskKind::Table => output.to_owned(),
             TaskKind::Gather | TaskKind::Base => output.join("manifest.json"),
             TaskKind::Ranges => output.join("000/manifest.json"),
-            _ => output.join(crate::commands::BUILT),
+            _ => output.join(crate::commands::BUILD_RECORD),
         }
     }
 }

@@ -1,68 +1,24 @@
-//! Documents or tokens to blots.
+//! Writes the blots of documents: dedup-blot.
 
+mod document_blotter;
+mod options;
 pub mod prints;
 
+use crate::base::num::ToU64;
+pub(crate) use document_blotter::{DocumentBlotter, shown_text};
+pub(crate) use options::open;
+use options::open_source;
+pub use options::{BlotOptions, default_window, scheme_of};
+
 use crate::{
-    base::{
-        codec::clear_buffer,
-        error::{Error, Place, Result},
-    },
-    blot as schemes,
-    blot::{
-        Blotter, Run, Shape, Window,
-        select::{
-            Of, Selection, is_of_shared_chunks, is_scheme_shared_only, select_without_spex,
-            without_spex,
-        },
-    },
-    commands::{Settings, Stage, Summary, Watch, run_to_stream, tokenize::token_scheme},
-    index::{Index, Manifest},
+    base::error::Result,
+    commands::{DocumentStage, Observer, Settings, Summary, run_to_stream},
     text::{
-        corpus::{Content, CorpusSlice, InputDocument, Source},
-        scheme::{BlotScheme, SelectScheme, TokenScheme, WindowScheme, WindowSchemes},
-        stream::{
-            Batch, BlotCodec, Blots, Form, Header, LargeContent, Record, Span, StreamKind, Tokens,
-        },
-        token::{Rule, SchemeTokenizer, Tokenizer, squeeze},
+        corpus::{Content, InputDocument, Source},
+        stream::{Batch, BlotCodec, Form, Header, LargeContent, Record, StreamKind},
     },
 };
-use std::{io::Write, ops::Range, path::Path};
-
-/// What is None is taken from the stream that comes in, or is the default.
-#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
-pub struct BlotOptions {
-    pub tokenizer: Option<Tokenizer>,
-    pub scheme: Option<WindowSchemes>,
-    pub k: Option<u32>,
-    pub interleave: Option<u32>,
-    pub bits: Option<u8>,
-    pub select: Option<SelectScheme>,
-}
-
-impl BlotOptions {
-    fn is_empty(&self) -> bool {
-        self.tokenizer.is_none()
-            && self.scheme.is_none()
-            && self.k.is_none()
-            && self.interleave.is_none()
-            && self.bits.is_none()
-            && self.select.is_none()
-    }
-}
-
-/// Windows of words, and of bases.
-const DEFAULT_K: u32 = 8;
-const DEFAULT_K_DNA: u32 = 31;
-const DEFAULT_BITS: u8 = 32;
-
-/// The tokens of a window, where nothing else is said.
-pub fn default_window(rule: Rule) -> u32 {
-    if rule == Rule::Dna {
-        DEFAULT_K_DNA
-    } else {
-        DEFAULT_K
-    }
-}
+use std::io::Write;
 
 /// Writes a blot record for each document. Blot streams pass through, which turns one form into the other.
 pub fn blot(
@@ -70,7 +26,7 @@ pub fn blot(
     with_positions: bool,
     settings: &Settings,
     out: impl Write,
-    watch: &mut dyn Watch,
+    observer: &mut dyn Observer,
 ) -> Result<Summary> {
     let mut source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
     let first = source.first_header().cloned();
@@ -82,7 +38,7 @@ pub fn blot(
             first.as_ref(),
             settings,
             out,
-            watch,
+            observer,
         );
     }
     let (source, blots) = open_source(options, source)?;
@@ -91,607 +47,25 @@ pub fn blot(
         bits: blots.scheme.bits,
         with_positions,
     };
-    let stage = Encode {
+    let stage = BlotEncoder {
         blots: blots.only_blots(),
         codec,
         form: settings.form,
         most_bytes: settings.limits.memory_bytes,
     };
-    run_to_stream(&stage, source, &header, settings, out, watch)
-}
-
-/// Opens a corpus, and finds out what blots to make of it.
-pub(crate) fn open(options: &BlotOptions, settings: &Settings) -> Result<(Source, ToBlots)> {
-    let mut source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
-    if let Some(path) = &settings.corpus.slice {
-        // What the whole corpus opens with was looked at when it was cut into slices.
-        let slice = CorpusSlice::open(path)?;
-        let header = Header::new(StreamKind::Blots, slice.scheme().to_owned());
-        let blots = ToBlots::as_stream(options, &header, &Place::file(slice.file().clone()))?;
-        blots.expect_in(&mut source);
-        return Ok((source, blots));
-    }
-    open_source(options, source)
-}
-
-fn open_source(options: &BlotOptions, mut source: Source) -> Result<(Source, ToBlots)> {
-    let first = source.first_header().cloned();
-    let blots = match first
-        .as_ref()
-        .filter(|(header, _)| header.kind == StreamKind::Blots)
-    {
-        Some((header, place)) => ToBlots::as_stream(options, header, place)?,
-        None if options.select.as_ref().is_some_and(is_of_shared_chunks) => {
-            return Err(Error::Usage(
-                "--select spex needs a file: make it with dedup-spex --filter-out FILE, and say spex:FILE".to_owned(),
-            ));
-        }
-        None => ToBlots::new(
-            options,
-            token_scheme(options.tokenizer.as_ref(), first.as_ref())?,
-        )?,
-    };
-    blots.expect_in(&mut source);
-    Ok((source, blots))
-}
-
-/// What blots a corpus would have.
-pub fn scheme_of(options: &BlotOptions, settings: &Settings) -> Result<BlotScheme> {
-    Ok(open(options, settings)?.1.scheme)
-}
-
-impl BlotOptions {
-    /// Refuses what makes no sense of a print.
-    pub(crate) fn ensure_only_tokens(&self, with_positions: bool) -> Result<()> {
-        for (flag, is_given) in [
-            ("-k", self.k.is_some()),
-            ("--interleave", self.interleave.is_some()),
-            ("--bits", self.bits.is_some()),
-            ("--select", self.select.is_some()),
-            ("--positions", with_positions),
-        ] {
-            if is_given {
-                return Err(Error::Usage(format!(
-                    "{flag} has no meaning with --scheme minhash:256, which is one print of the whole document"
-                )));
-            }
-        }
-        Ok(())
-    }
-
-    /// What was not asked for is as in a stream.
-    fn completed_by(&self, found: &BlotScheme) -> Self {
-        let Self {
-            tokenizer,
-            scheme,
-            k,
-            interleave,
-            ..
-        } = self.clone();
-        let of_found = schemes::parse(
-            &found.windows,
-            Run {
-                k: DEFAULT_K,
-                interleave: 1,
-            },
-        )
-        .unwrap_or_default();
-        let (scheme, k, interleave) = match (scheme, &of_found[..]) {
-            // One scheme of runs may be named in parts.
-            (
-                scheme,
-                [
-                    schemes::Named {
-                        shape:
-                            Shape::Run {
-                                kind,
-                                k: k_found,
-                                interleave: found,
-                            },
-                        select: None,
-                    },
-                ],
-            ) if scheme.as_ref().is_none_or(schemes::leaves_open) => (
-                scheme.unwrap_or_else(|| kind.name().into()),
-                k.or(Some(*k_found)),
-                interleave.or(Some(*found)),
-            ),
-            (scheme, _) => (
-                scheme.unwrap_or_else(|| found.windows.clone()),
-                k,
-                interleave,
-            ),
-        };
-        let (bits, select) = (
-            self.bits.or(Some(found.bits)),
-            self.select.clone().or_else(|| Some(found.select.clone())),
-        );
-        Self {
-            tokenizer,
-            scheme: Some(scheme),
-            k,
-            interleave,
-            bits,
-            select,
-        }
-    }
-}
-
-/// Makes blots of whatever a document comes as.
-#[derive(Clone)]
-pub(crate) struct ToBlots {
-    pub scheme: BlotScheme,
-    tokenize: SchemeTokenizer,
-    can_blot: bool,
-    /// Blots of single documents are left out, so each document says how many distinct ones it has in all.
-    counts_distinct: bool,
-    /// One for each scheme.
-    makers: Vec<Maker>,
-    tokens: Tokens,
-    /// Those of all schemes, where there are several.
-    blots: Blots,
-    /// All blots of the document, where some are left out.
-    all: Vec<u64>,
-    /// The tokens of a document are given back once its blots are made.
-    drops_tokens: bool,
-}
-
-/// Makes the blots of one scheme.
-#[derive(Clone)]
-struct Maker {
-    blotter: Blotter,
-    selection: Selection,
-    blots: Blots,
-}
-
-impl Maker {
-    /// Appends to `all` what would be made if blots of single documents were kept, where they are not.
-    fn make(&mut self, tokens: &Tokens, counts_distinct: bool, all: &mut Vec<u64>) {
-        self.blotter.blot(tokens, &mut self.blots);
-        if counts_distinct && !self.selection.is_shared_only() {
-            self.selection.apply(tokens, &mut self.blots);
-            all.extend_from_slice(&self.blots.values);
-        } else {
-            self.selection.apply_counting(tokens, &mut self.blots, all);
-        }
-    }
-}
-
-impl ToBlots {
-    /// As an index has it.
-    pub fn as_index(options: &BlotOptions, manifest: &Manifest, directory: &Path) -> Result<Self> {
-        let place = Place::path(directory);
-        Self::as_stream(
-            options,
-            &Header::new(StreamKind::Blots, manifest.scheme.clone()),
-            &place,
-        )
-    }
-
-    /// For documents that are compared with an index but not added to it: blots that a filter of shared chunks would reject are made, too.
-    /// They are not found, and no filter is needed.
-    pub fn for_comparison(options: &BlotOptions, index: &Index) -> Result<Self> {
-        let place = Place::path(&index.directory);
-        let whole = without_spex(&index.scheme);
-        let mut options = options.clone();
-        options.select = options.select.as_ref().map(select_without_spex);
-        let mut blots = Self::as_stream(
-            &options,
-            &Header::new(StreamKind::Blots, whole.to_string()),
-            &place,
-        )?;
-        blots.counts_distinct = is_scheme_shared_only(&index.scheme);
-        blots.scheme = index.scheme.clone();
-        Ok(blots)
-    }
-
-    /// Streams of another scheme will be refused.
-    pub fn expect_in(&self, source: &mut Source) {
-        let expected = [
-            (StreamKind::Tokens, self.scheme.tokens.to_string()),
-            (StreamKind::Blots, self.scheme.to_string()),
-        ];
-        source.expect(
-            expected
-                .map(|(kind, scheme)| Header::new(kind, scheme))
-                .to_vec(),
-        );
-    }
-
-    /// As a stream of blots has it, which comes first: documents that follow must give the same kind of blots.
-    fn as_stream(options: &BlotOptions, header: &Header, place: &Place) -> Result<Self> {
-        let found: BlotScheme = header
-            .scheme
-            .parse()
-            .map_err(|what: String| Error::damaged(place.clone(), what))?;
-        let tokens = options
-            .tokenizer
-            .as_ref()
-            .map_or_else(|| found.tokens.clone(), Tokenizer::scheme);
-        match Self::new(&options.completed_by(&found), tokens.clone()) {
-            Ok(blots) if blots.scheme == found => Ok(blots),
-            // Blots that this program cannot make, such as those of phrases in a file it was not given, can still pass.
-            Err(_) if options.is_empty() => {
-                let mut blots = Self::new(&BlotOptions::default(), tokens)?;
-                blots.tokenize = SchemeTokenizer::refusing(format!(
-                    "this program cannot make blots of scheme '{found}' without its options"
-                ));
-                blots.can_blot = false;
-                blots.counts_distinct = is_scheme_shared_only(&found);
-                blots.scheme = found;
-                Ok(blots)
-            }
-            Err(error) => Err(error),
-            Ok(blots) => {
-                let remedy = "blots cannot be made into others: start from the documents";
-                Err(Error::Scheme {
-                    place: place.clone(),
-                    found: header.scheme.clone(),
-                    expected: blots.scheme.to_string(),
-                    remedy,
-                })
-            }
-        }
-    }
-
-    fn new(options: &BlotOptions, tokens: TokenScheme) -> Result<Self> {
-        let is_dna = tokens.is_dna();
-        let names = options.scheme.clone().unwrap_or_else(|| "ordered".into());
-        for (flag, is_given) in [
-            ("-k", options.k.is_some()),
-            ("--interleave", options.interleave.is_some()),
-        ] {
-            if is_given && !schemes::leaves_open(&names) {
-                return Err(Error::Usage(format!(
-                    "{flag} has no meaning with --scheme {names}, which says it all"
-                )));
-            }
-        }
-        let default_k = default_window(if is_dna { Rule::Dna } else { Rule::Word });
-        let run = Run {
-            k: options.k.unwrap_or(default_k),
-            interleave: options.interleave.unwrap_or(1),
-        };
-        let bits = options.bits.unwrap_or(DEFAULT_BITS);
-        // Phrases are tokenised as the documents are; by words if those came from a program we do not know.
-        let tokenizer = tokens
-            .tokenizer()
-            .unwrap_or_else(|| Tokenizer::new(Rule::Word, false));
-        let asked = options.select.clone().unwrap_or_default();
-        let mut makers = Vec::new();
-        let mut windows = Vec::new();
-        let mut selected = SelectScheme::default();
-        for schemes::Named { shape, select } in schemes::parse(&names, run).map_err(Error::Usage)? {
-            let scheme = format!("{tokens} {shape}");
-            let of = Of {
-                tokenizer: &tokenizer,
-                scheme: &scheme,
-                bits,
-            };
-            let asked = Selection::parse(&asked, of).map_err(Error::Usage)?;
-            let own = select
-                .map(|select| Selection::parse(&select, of))
-                .transpose()
-                .map_err(Error::Usage)?;
-            windows.push(WindowScheme {
-                shape: shape.to_string().as_str().into(),
-                select: own.as_ref().map(Selection::scheme),
-            });
-            selected = asked.scheme();
-            let blotter = Blotter::new(Window {
-                shape,
-                bits,
-                is_dna,
-            })
-            .map_err(Error::Usage)?;
-            makers.push(Maker {
-                blotter,
-                selection: own.unwrap_or(asked),
-                blots: Blots::default(),
-            });
-        }
-        let tokenize = SchemeTokenizer::new(&tokens);
-        let scheme = BlotScheme {
-            tokens,
-            windows: WindowSchemes(windows),
-            bits,
-            select: selected,
-        };
-        let counts_distinct = is_scheme_shared_only(&scheme);
-        let (tokens, blots, all) = (Tokens::default(), Blots::default(), Vec::new());
-        Ok(Self {
-            scheme,
-            tokenize,
-            can_blot: true,
-            counts_distinct,
-            makers,
-            tokens,
-            blots,
-            all,
-            drops_tokens: false,
-        })
-    }
-
-    /// Only the blots of a document are wanted. Its tokens are given back once they are made, and positions that only count the windows
-    /// are left out, see [`Blots::is_counted`]: of a large document that is half of the memory.
-    pub fn only_blots(self) -> Self {
-        let mut blots = Self {
-            drops_tokens: true,
-            ..self
-        };
-        if let [maker] = &mut blots.makers[..]
-            && maker.selection.is_all()
-        {
-            maker.blotter.without_positions();
-        }
-        blots
-    }
-
-    /// Gives back large buffers.
-    pub fn release_buffers(&mut self) {
-        self.tokens.clear();
-        self.blots.clear();
-        clear_buffer(&mut self.all);
-        self.tokenize.release_buffers();
-        for maker in &mut self.makers {
-            maker.blots.clear();
-            maker.blotter.release_buffers();
-        }
-    }
-
-    /// Where a blot comes from in a document, and the text there, without the markup that is stripped.
-    pub fn text_of(&mut self, text: &str, blot: u64) -> Option<(Range<usize>, String)> {
-        let mut tokens = Tokens::new(true);
-        self.tokenize.tokenize(text, &mut tokens).ok()?;
-        let spans = tokens.spans()?;
-        self.makers
-            .iter_mut()
-            .find_map(|Maker { blotter, blots, .. }| {
-                blotter.blot(&tokens, blots);
-                let first =
-                    blots.positions[blots.values.iter().position(|&value| value == blot)?] as usize;
-                let bytes = spans.get(first)?.start as usize
-                    ..spans.get(blotter.last_token(&tokens, first))?.end as usize;
-                Some((
-                    bytes.clone(),
-                    shown_text(&self.scheme.tokens, text.get(bytes)?),
-                ))
-            })
-    }
-
-    /// So that windows can be asked for.
-    pub fn with_spans(mut self) -> Self {
-        self.tokens = Tokens::new(true);
-        self
-    }
-
-    /// The hash over a document's tokens, and its blots, each with the bytes of its window: from the start of the first token to the end of the last.
-    ///
-    /// Of several schemes, the blots of the one that tells text which stands word for word.
-    pub fn windows<'s>(
-        &'s mut self,
-        item: &'s InputDocument<'_>,
-    ) -> Result<(Option<u128>, impl Iterator<Item = (u64, Span)> + use<'s>), String> {
-        let (_, length) =
-            schemes::verbatim(&self.scheme.windows).ok_or_else(|| self.no_windows())?;
-        let (tokens, blots, hash) = self.parts(item)?;
-        let (
-            Blots {
-                values, positions, ..
-            },
-            spans,
-        ) = (blots, tokens.spans().unwrap_or_default());
-        let window = move |(&blot, &first): (&u64, &u32)| {
-            let (first, last) = (
-                first as usize,
-                (first as usize + length as usize - 1).min(spans.len() - 1),
-            );
-            (
-                blot,
-                Span {
-                    start: spans[first].start,
-                    end: spans[last].end,
-                },
-            )
-        };
-        Ok((hash, values.iter().zip(positions).map(window)))
-    }
-
-    fn no_windows(&self) -> String {
-        format!(
-            "no windows of a length in '{}'; build with --scheme ordered",
-            self.scheme.windows
-        )
-    }
-
-    /// A document's tokens, which have their places in the text, its blots, and the hash over its tokens. Of several schemes, the blots are as in `windows`.
-    pub fn parts<'s>(
-        &'s mut self,
-        item: &'s InputDocument<'_>,
-    ) -> Result<(&'s Tokens, &'s Blots, Option<u128>), String> {
-        let (at, _) = schemes::verbatim(&self.scheme.windows).ok_or_else(|| self.no_windows())?;
-        let hash = self.blots(item)?.1;
-        let tokens = self.placed(item)?;
-        Ok((tokens, &self.makers[at].blots, hash))
-    }
-
-    /// A document's tokens, which have their places in the text, and the hash over them. No blots are made.
-    pub fn located<'s>(
-        &'s mut self,
-        item: &'s InputDocument<'_>,
-    ) -> Result<(&'s Tokens, Option<u128>), String> {
-        if let Content::Text(text) = item.content {
-            self.tokenize.tokenize(text, &mut self.tokens)?;
-        }
-        let tokens = self.placed(item)?;
-        Ok((tokens, Some(item.hash.unwrap_or_else(|| tokens.hash()))))
-    }
-
-    /// The same of the document that was worked on last.
-    fn placed<'s>(&'s self, item: &'s InputDocument<'_>) -> Result<&'s Tokens, String> {
-        let tokens = self
-            .tokens_of(item)
-            .filter(|tokens| tokens.spans().unwrap_or_default().len() == tokens.len());
-        Ok(tokens.ok_or(
-            "it came without the places of its tokens in the text; start from the documents",
-        )?)
-    }
-
-    /// The tokens of the document that was worked on last; none if it came as blots.
-    pub fn tokens_of<'s>(&'s self, item: &'s InputDocument<'_>) -> Option<&'s Tokens> {
-        match item.content {
-            Content::Text(_) => Some(&self.tokens),
-            Content::Tokens(tokens) => Some(tokens),
-            Content::Blots(_) | Content::Print(_) => None,
-        }
-    }
-
-    /// The distinct blots of a document in rising order, and how many it has in all. The buffer is exchanged for that of its blots.
-    pub fn distinct(
-        &mut self,
-        item: &InputDocument<'_>,
-        out: &mut Vec<u64>,
-    ) -> Result<u64, String> {
-        let all = self.blots(item)?.0.distinct;
-        match (&item.content, &mut self.makers[..]) {
-            (Content::Text(_) | Content::Tokens(_), [maker]) => {
-                std::mem::swap(out, &mut maker.blots.values)
-            }
-            (Content::Text(_) | Content::Tokens(_), _) => {
-                std::mem::swap(out, &mut self.blots.values)
-            }
-            (Content::Blots(Blots { values, .. }), _) => {
-                clear_buffer(out);
-                out.extend_from_slice(values);
-            }
-            (Content::Print(_), _) => {}
-        }
-        self.makers.iter_mut().for_each(|maker| maker.blots.clear());
-        out.sort_unstable();
-        out.dedup();
-        Ok(all.unwrap_or(0).max(out.len() as u64))
-    }
-
-    /// The blots of a document, and the hash over its tokens.
-    pub fn blots<'s>(
-        &'s mut self,
-        item: &'s InputDocument<'_>,
-    ) -> Result<(&'s Blots, Option<u128>), String> {
-        let tokens = match item.content {
-            Content::Blots(blots) => {
-                BlotCodec {
-                    bits: self.scheme.bits,
-                    with_positions: false,
-                }
-                .ensure_width(blots)?;
-                self.ensure_distinct(blots)?;
-                return Ok((blots, item.hash));
-            }
-            Content::Tokens(tokens) if self.can_blot => tokens,
-            Content::Tokens(_) => {
-                return Err(format!(
-                    "this program cannot make blots of scheme '{}' without its options",
-                    self.scheme
-                ));
-            }
-            Content::Text(text) => {
-                self.tokenize.tokenize(text, &mut self.tokens)?;
-                &self.tokens
-            }
-            Content::Print(_) => {
-                return Err("a print, where documents, tokens or blots are expected".to_owned());
-            }
-        };
-        let hash = Some(item.hash.unwrap_or_else(|| tokens.hash()));
-        self.all.clear();
-        self.makers
-            .iter_mut()
-            .for_each(|maker| maker.make(tokens, self.counts_distinct, &mut self.all));
-        let count = tokens.len() as u64;
-        if self.drops_tokens {
-            self.tokens.clear();
-        }
-        let distinct = self.counts_distinct.then(|| {
-            self.all.sort_unstable();
-            self.all.dedup();
-            self.all.len() as u64
-        });
-        if self.makers.len() == 1 {
-            self.makers[0].blots.distinct = distinct;
-            return Ok((&self.makers[0].blots, hash));
-        }
-        self.blots.clear();
-        (self.blots.tokens, self.blots.distinct) = (count, distinct);
-        merge(&self.makers, &mut self.blots);
-        Ok((&self.blots, hash))
-    }
-
-    /// Takes out the blots that were made last.
-    fn take_blots(&mut self) -> Blots {
-        match &mut self.makers[..] {
-            [maker] => std::mem::take(&mut maker.blots),
-            _ => std::mem::take(&mut self.blots),
-        }
-    }
-
-    /// A record says how many distinct blots the document has in all if, and only if, some may be left out.
-    fn ensure_distinct(&self, blots: &Blots) -> Result<(), String> {
-        match blots.distinct {
-            None if self.counts_distinct => Err(format!(
-                "its record lacks 'distinct', the number of all its distinct blots, which a record of scheme '{}' has; make the stream anew",
-                self.scheme
-            )),
-            Some(_) if !self.counts_distinct => Err(format!(
-                "'distinct' has no meaning in scheme '{}', which leaves no blots out",
-                self.scheme
-            )),
-            _ => Ok(()),
-        }
-    }
-}
-
-/// What a reader sees of a stretch of a document from one token to another: what is stripped to make tokens is not shown.
-pub(crate) fn shown_text(scheme: &TokenScheme, stretch: &str) -> String {
-    match scheme
-        .tokenization()
-        .filter(|tokenization| tokenization.strips_html)
-    {
-        Some(tokenization) => squeeze(tokenization.plain(stretch.to_owned()).text()),
-        None => stretch.to_owned(),
-    }
-}
-
-/// The blots of all schemes, in the order of their first tokens, and then of the schemes.
-fn merge(makers: &[Maker], out: &mut Blots) {
-    let pairs = |blots: &'_ Blots| {
-        blots
-            .positions
-            .iter()
-            .copied()
-            .zip(blots.values.iter().copied())
-            .collect::<Vec<_>>()
-    };
-    let mut all: Vec<(u32, u64)> = makers
-        .iter()
-        .flat_map(|maker| pairs(&maker.blots))
-        .collect();
-    // Stable, and fast for stretches that are in order already.
-    all.sort_by_key(|&(position, _)| position);
-    out.positions
-        .extend(all.iter().map(|&(position, _)| position));
-    out.values.extend(all.iter().map(|&(_, value)| value));
+    run_to_stream(&stage, source, &header, settings, out, observer)
 }
 
 #[derive(Clone)]
-struct Encode {
-    blots: ToBlots,
+struct BlotEncoder {
+    blots: DocumentBlotter,
     codec: BlotCodec,
     form: Form,
     /// A larger document, which is worked on alone, is encoded as it is written.
     most_bytes: u64,
 }
 
-impl Stage for Encode {
+impl DocumentStage for BlotEncoder {
     type Out = Batch;
 
     fn take(&mut self, item: &InputDocument<'_>, out: &mut Batch) -> Result<(), String> {
@@ -704,7 +78,7 @@ impl Stage for Encode {
             bytes: item.bytes,
             hash,
         };
-        if matches!(item.content, Content::Text(text) if text.len() as u64 > self.most_bytes) {
+        if matches!(item.content, Content::Text(text) if text.len().to_u64() > self.most_bytes) {
             out.push_large(
                 &record,
                 LargeContent::Blots(self.codec, self.blots.take_blots()),

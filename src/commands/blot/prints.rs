@@ -4,7 +4,8 @@ use crate::{
     base::error::{Error, Place, Result},
     blot::{DocumentPrinter, minhash},
     commands::{
-        BlotOptions, Settings, Stage, Summary, Watch, run_to_stream, tokenize::token_scheme,
+        BlotOptions, DocumentStage, Observer, Settings, Summary, run_to_stream,
+        tokenize::token_scheme,
     },
     text::{
         corpus::{InputDocument, Source},
@@ -28,13 +29,13 @@ pub(crate) fn print(
     first: Option<&(Header, Place)>,
     settings: &Settings,
     out: impl Write,
-    watch: &mut dyn Watch,
+    observer: &mut dyn Observer,
 ) -> Result<Summary> {
     let prints = DocumentPrinter::new(PrintScheme::of(asked, first)?)?;
     prints.expect_in(&mut source);
     let header = Header::new(StreamKind::Prints, prints.scheme.to_string());
     run_to_stream(
-        &Encode {
+        &PrintEncoder {
             prints,
             form: settings.form,
         },
@@ -42,7 +43,7 @@ pub(crate) fn print(
         &header,
         settings,
         out,
-        watch,
+        observer,
     )
 }
 
@@ -65,12 +66,12 @@ impl PrintScheme {
 }
 
 #[derive(Clone)]
-struct Encode {
+struct PrintEncoder {
     prints: DocumentPrinter,
     form: Form,
 }
 
-impl Stage for Encode {
+impl DocumentStage for PrintEncoder {
     type Out = Batch;
 
     fn take(&mut self, item: &InputDocument<'_>, out: &mut Batch) -> Result<(), String> {

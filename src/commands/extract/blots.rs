@@ -2,6 +2,7 @@
 
 use super::{ExtractOptions, put};
 use crate::base::ids::ContentNo;
+use crate::base::num::{ToF64, ToU64, ToUsize};
 use crate::{
     base::{error::Result, ids::DocNo},
     index::{
@@ -59,7 +60,7 @@ const KEPT_BYTES: u64 = 48;
 fn df(view: &View<'_>, contents: &[u32]) -> u64 {
     contents
         .iter()
-        .map(|&content| view.documents_of(ContentNo::new(content)).len() as u64)
+        .map(|&content| view.documents_of(ContentNo::new(content)).len().to_u64())
         .sum()
 }
 
@@ -81,12 +82,12 @@ fn least_df(counts: &BTreeMap<u64, u64>, sigma: Option<f64>) -> u64 {
     let blots = counts.values().sum::<u64>().max(1) as f64;
     let mean = counts
         .iter()
-        .map(|(&df, &count)| df as f64 * count as f64)
+        .map(|(&df, &count)| df.to_f64() * count.to_f64())
         .sum::<f64>()
         / blots;
     let variance = counts
         .iter()
-        .map(|(&df, &count)| (df as f64 - mean).powi(2) * count as f64)
+        .map(|(&df, &count)| (df.to_f64() - mean).powi(2) * count.to_f64())
         .sum::<f64>()
         / blots;
     (mean + sigma * variance.sqrt()).ceil().max(0.0) as u64
@@ -147,7 +148,12 @@ impl BlotWriter<'_> {
         blots.sort_unstable();
         let (sets, numbers) = Sets::join(vec![dictionary]);
         blots.iter().try_for_each(|&(df, blot, set)| {
-            self.write_blot(blot, df.0, sets.get(numbers[0][set as usize] as usize), out)
+            self.write_blot(
+                blot,
+                df.0,
+                sets.get(numbers[0][set.to_usize()] as usize),
+                out,
+            )
         })
     }
 

@@ -11,7 +11,7 @@ mod passages;
 mod report;
 mod rows;
 mod spans;
-mod stored;
+mod stored_tokens;
 mod table;
 mod wanted_pairs;
 
@@ -30,10 +30,11 @@ use crate::{
     },
     blot::select,
     commands::{
-        BlotOptions, Settings, Watch,
-        blot::ToBlots,
-        query::{blots_of_files, open_reference},
-        texts::{PassageOptions, Texts},
+        BlotOptions, Observer, Settings,
+        blot::DocumentBlotter,
+        excluded_text::{blots_of_files, open_reference},
+        passage_options::PassageOptions,
+        text_cache::TextCache,
     },
     index::{Both, Index, LeftOut, View},
     report::{
@@ -175,17 +176,17 @@ impl LeaveOut {
         &self,
         index: &Index,
         limits: Limits,
-        watch: &mut dyn Watch,
+        observer: &mut dyn Observer,
         work: impl FnOnce(&Without<'_>) -> Result<T>,
     ) -> Result<(T, u64)> {
-        let blots = ToBlots::for_comparison(&BlotOptions::default(), index)?;
+        let blots = DocumentBlotter::for_comparison(&BlotOptions::default(), index)?;
         let settings = Settings {
             form: Form::Ndjson,
             limits,
             corpus: corpus::Options::of_files(Vec::new()),
         };
         let files = [&self.files[..], &self.base].concat();
-        let mut found: Vec<u64> = blots_of_files(&files, &blots, &settings, watch)?
+        let mut found: Vec<u64> = blots_of_files(&files, &blots, &settings, observer)?
             .into_iter()
             .collect();
         found.sort_unstable();
@@ -195,7 +196,7 @@ impl LeaveOut {
             .map(|path| open_reference(path, index))
             .collect::<Result<Vec<_>>>()?;
         let views = references.iter().map(View::of).collect::<Result<_>>()?;
-        let (pairs, unknown) = self.pairs.read(index, watch)?;
+        let (pairs, unknown) = self.pairs.read(index, observer)?;
         Ok((
             work(&Without {
                 text: LeftOut {
@@ -225,11 +226,11 @@ pub fn extract_without(
     leave_out: &LeaveOut,
     index: &Index,
     out: &mut impl Write,
-    watch: &mut dyn Watch,
+    observer: &mut dyn Observer,
     progress: &mut Progress<'_>,
 ) -> Result<u64> {
     leave_out.put_header(options, index, out)?;
-    let ((), unknown) = leave_out.with(index, options.limits, watch, |without| {
+    let ((), unknown) = leave_out.with(index, options.limits, observer, |without| {
         extract_from(options, without, index, out, progress)
     })?;
     Ok(unknown)
@@ -289,18 +290,18 @@ pub fn extract_passages(
     leave_out: &LeaveOut,
     index: &Index,
     out: &mut impl Write,
-    watch: &mut dyn Watch,
+    observer: &mut dyn Observer,
     progress: &mut Progress<'_>,
 ) -> Result<u64> {
     leave_out.put_header(options, index, out)?;
-    let texts = Texts::new(passages, index, 4 * options.limits.threads);
+    let texts = TextCache::new(passages, index, 4 * options.limits.threads);
     let view = View::by_id(index)?;
     let format = options.pair_format();
-    let ((), unknown) = leave_out.with(index, options.limits, watch, |without| {
+    let ((), unknown) = leave_out.with(index, options.limits, observer, |without| {
         let discovery = discovery(options, without, index, &view)?;
         pairs::write_aligned(&discovery, &texts, format, out, progress)
     })?;
-    Ok(unknown + texts.report_unread(watch))
+    Ok(unknown + texts.report_unread(observer))
 }
 
 /// Calls `sink` with every pair whose texts can be read, and the passages that it shares; gives the
@@ -311,16 +312,16 @@ pub fn extract_aligned(
     leave_out: &LeaveOut,
     index: &Index,
     sink: &mut dyn FnMut(AlignedPair) -> Result<()>,
-    watch: &mut dyn Watch,
+    observer: &mut dyn Observer,
     progress: &mut Progress<'_>,
 ) -> Result<u64> {
-    let texts = Texts::new(passages, index, 4 * options.limits.threads);
+    let texts = TextCache::new(passages, index, 4 * options.limits.threads);
     let view = View::by_id(index)?;
-    let ((), unknown) = leave_out.with(index, options.limits, watch, |without| {
+    let ((), unknown) = leave_out.with(index, options.limits, observer, |without| {
         let discovery = discovery(options, without, index, &view)?;
         pairs::for_each_aligned(&discovery, &texts, sink, progress)
     })?;
-    Ok(unknown + texts.report_unread(watch))
+    Ok(unknown + texts.report_unread(observer))
 }
 
 fn extract_from(

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     base::{error::Result, ids::DocNo},
-    commands::texts::{SharedText, Texts},
+    commands::{passage_options::SharedText, text_cache::TextCache},
     report::{
         DocumentIds, Format, Sink,
         records::{AlignedPair, PairRecord, PassageRow},
@@ -78,9 +78,9 @@ pub fn write_pairs(
 }
 
 /// Aligns the texts of pairs.
-struct PairAligner<'d> {
+struct IndexedPairAligner<'d> {
     pairs: PairMaker<'d>,
-    texts: &'d Texts<'d>,
+    texts: &'d TextCache<'d>,
 }
 
 /// What the texts of a pair have in common.
@@ -91,7 +91,7 @@ enum PairText {
     Unreadable,
 }
 
-impl PairAligner<'_> {
+impl IndexedPairAligner<'_> {
     fn align(&self, document: usize, other: u32) -> PairText {
         let view = self.pairs.discovery.view;
         let text = |document: DocNo| self.texts.get(&view.id(document).ok()?);
@@ -154,12 +154,12 @@ impl PairAligner<'_> {
 /// passage.
 pub fn write_aligned(
     discovery: &Discovery<'_>,
-    texts: &Texts<'_>,
+    texts: &TextCache<'_>,
     format: Format,
     out: &mut impl Write,
     progress: &mut Progress<'_>,
 ) -> Result<()> {
-    let pairs = PairAligner {
+    let pairs = IndexedPairAligner {
         pairs: PairMaker::new(discovery)?,
         texts,
     };
@@ -184,11 +184,11 @@ pub fn write_aligned(
 /// Calls `sink` with every pair whose texts can be read, and its passages.
 pub fn for_each_aligned(
     discovery: &Discovery<'_>,
-    texts: &Texts<'_>,
+    texts: &TextCache<'_>,
     sink: &mut dyn FnMut(AlignedPair) -> Result<()>,
     progress: &mut Progress<'_>,
 ) -> Result<()> {
-    let pairs = PairAligner {
+    let pairs = IndexedPairAligner {
         pairs: PairMaker::new(discovery)?,
         texts,
     };

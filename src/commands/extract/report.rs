@@ -2,16 +2,14 @@
 //! side.
 
 use super::{ExtractOptions, LeaveOut, Progress, discovery};
+use crate::base::num::{ToU32, ToU64};
 use crate::{
     base::{
         error::{Error, Result},
         ids::DocNo,
         parallel::{self, Budget, Weighted},
     },
-    commands::{
-        Watch,
-        texts::{PassageOptions, Texts},
-    },
+    commands::{Observer, passage_options::PassageOptions, text_cache::TextCache},
     index::{Index, View},
     report::html::{Directory, PairPage, count, counted},
     similar::{Discovery, Neighbour},
@@ -77,21 +75,21 @@ pub fn write_report(
     pages: &ReportOptions,
     leave_out: &LeaveOut,
     index: &Index,
-    watch: &mut dyn Watch,
+    observer: &mut dyn Observer,
     progress: &mut Progress<'_>,
 ) -> Result<ReportSummary> {
     let view = View::by_id(index)?;
-    let ((best, pairs), unknown) = leave_out.with(index, options.limits, watch, |without| {
+    let ((best, pairs), unknown) = leave_out.with(index, options.limits, observer, |without| {
         best_pairs(
             &discovery(options, without, index, &view)?,
             pages.top,
             progress,
         )
     })?;
-    let texts = Texts::new(&pages.passages, index, 4 * options.limits.threads);
+    let texts = TextCache::new(&pages.passages, index, 4 * options.limits.threads);
     let notes = pages.passages.notes("the first text");
     let mut directory = Directory::create(&pages.directory, &pages.title, &notes)?;
-    let all = best.len() as u64;
+    let all = best.len().to_u64();
     let mut written = PageCounts {
         pages: 0,
         nothing_left: 0,
@@ -100,7 +98,7 @@ pub fn write_report(
     let worker = || |pair: ScoredPair| page(&view, &texts, pair, &notes);
     let weigh = |made: &Result<PairOutcome>| {
         if let Ok(PairOutcome::Page(page)) = made {
-            page.html.capacity() as u64
+            page.html.capacity().to_u64()
         } else {
             0
         }
@@ -125,10 +123,10 @@ pub fn write_report(
                 written.nothing_left += 1;
                 Ok(())
             }
-            PairOutcome::Unread => Ok(()),
+            PairOutcome::UnreadableText => Ok(()),
         }
     })?;
-    let unread = texts.report_unread(watch);
+    let unread = texts.report_unread(observer);
     if let Some(notice) = notice(pairs, all, &written) {
         directory.say(&notice);
     }
@@ -193,7 +191,7 @@ fn best_pairs(
             found.pairs += 1;
             found.best.push(Reverse(ScoredPair {
                 score: neighbour.score,
-                a: document as u32,
+                a: document.to_u32(),
                 b: other,
             }));
             if found.best.len() > top {
@@ -204,7 +202,7 @@ fn best_pairs(
     let (mut best, mut pairs, mut documents) = (BinaryHeap::new(), 0, 0);
     discovery.for_each_document(
         work,
-        |found| size_of::<ScoredPair>() as u64 * found.best.len() as u64,
+        |found| size_of::<ScoredPair>() as u64 * found.best.len().to_u64(),
         |found| {
             pairs += found.pairs;
             documents += found.documents;
@@ -224,18 +222,18 @@ fn best_pairs(
 enum PairOutcome {
     Page(Box<PairPage>),
     NothingLeft,
-    Unread,
+    UnreadableText,
 }
 
 fn page(
     view: &View<'_>,
-    texts: &Texts<'_>,
+    texts: &TextCache<'_>,
     pair: ScoredPair,
     notes: &[String],
 ) -> Result<PairOutcome> {
     let [a, b] = [view.id(DocNo::new(pair.a))?, view.id(DocNo::new(pair.b))?];
     let (Some(one), Some(two)) = (texts.get(&a), texts.get(&b)) else {
-        return Ok(PairOutcome::Unread);
+        return Ok(PairOutcome::UnreadableText);
     };
     let shared = texts.options.shared_text(&one, &two);
     if texts.options.leaves_out() && shared.passages.is_empty() {

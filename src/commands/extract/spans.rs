@@ -2,10 +2,13 @@
 
 use super::put;
 use crate::base::ids::{ContentNo, DocNo};
+use crate::base::num::{ToU32, ToUsize};
 use crate::{
     base::error::{Error, Result},
     blot::select,
-    commands::{BlotOptions, Settings, Stage, Summary, Watch, blot::ToBlots, run},
+    commands::{
+        BlotOptions, DocumentStage, Observer, Settings, Summary, blot::DocumentBlotter, run,
+    },
     index::{At, Index, Posted, Row, View},
     report::{Format, Sink, records::SpansRecord},
     text::{
@@ -30,7 +33,7 @@ pub fn spans(
     format: Format,
     settings: &Settings,
     out: &mut impl Write,
-    watch: &mut dyn Watch,
+    observer: &mut dyn Observer,
 ) -> Result<Summary> {
     if !select::is_complete(&index.scheme.select) {
         let what = format!(
@@ -42,16 +45,16 @@ pub fn spans(
             index.directory.display()
         )));
     }
-    let blots = ToBlots::for_comparison(&BlotOptions::default(), index)?.with_spans();
+    let blots = DocumentBlotter::for_comparison(&BlotOptions::default(), index)?.with_spans();
     let mut source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
     blots.expect_in(&mut source);
-    let seen = Seen::new(index, settings.limits.threads)?;
+    let seen = EarlierBlots::new(index, settings.limits.threads)?;
     let mut head = Vec::new();
     format.put_head(&SpansRecord::default(), &mut head)?;
     put(out, &head)?;
     let (sought, windows, first, places, found) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let stage = Mark {
+    let stage = SpanStage {
         blots,
         seen: &seen,
         format,
@@ -61,14 +64,14 @@ pub fn spans(
         places,
         found,
     };
-    run(&stage, source, settings, watch, |batch, _| {
+    run(&stage, source, settings, observer, |batch, _| {
         put(out, &batch.bytes)
     })?
     .ensure_documents(settings)
 }
 
 /// Where blots come first.
-struct Seen<'i> {
+struct EarlierBlots<'i> {
     index: &'i Index,
     /// Documents in the byte order of their ids.
     view: View<'i>,
@@ -80,13 +83,13 @@ struct Seen<'i> {
 /// What several contents have, which is all that matters.
 enum SharedBlots {
     /// Far faster than the index.
-    Table(Table),
+    FirstDocumentTable(FirstDocumentTable),
     /// Too many for a table. For each segment and set, the first document of its members', once it was asked for.
     InIndex(Vec<Vec<AtomicU32>>),
 }
 
 /// Blots in rising order, and the first document with each.
-struct Table {
+struct FirstDocumentTable {
     bits: u8,
     /// Blots without their top bits, which say where they are.
     entries: Vec<(u32, u32)>,
@@ -96,11 +99,11 @@ struct Table {
 }
 
 /// A table has this many entries at most: 8 bytes each, and half a byte to find them.
-const MOST_ENTRIES: u64 = 1 << 28;
+const MAX_ENTRIES: u64 = 1 << 28;
 /// So many blots are looked up at once: memory that is far away comes for all of them together.
 const AT_ONCE: usize = 128;
 
-impl Table {
+impl FirstDocumentTable {
     /// None if there are too many, or they are too wide.
     fn new(view: &View<'_>, bits: u8, threads: usize) -> Result<Option<Self>> {
         let most = view.stored_blots();
@@ -108,7 +111,7 @@ impl Table {
             .saturating_sub(3)
             .max(bits.saturating_sub(32))
             .clamp(1, bits);
-        if most > MOST_ENTRIES || start_bits > 28 {
+        if most > MAX_ENTRIES || start_bits > 28 {
             return Ok(None);
         }
         let shift = bits - start_bits;
@@ -118,12 +121,12 @@ impl Table {
             // Contents stand in the order of their first documents.
             |contents| view.documents_of(ContentNo::new(contents[0]))[0].get(),
             |blot, first| {
-                starts.resize((blot >> shift) as usize + 1, entries.len() as u32);
+                starts.resize((blot >> shift) as usize + 1, entries.len().to_u32());
                 entries.push(((blot & ((1 << shift) - 1)) as u32, first));
                 Ok(())
             },
         )?;
-        starts.resize((1 << start_bits) + 1, entries.len() as u32);
+        starts.resize((1 << start_bits) + 1, entries.len().to_u32());
         Ok(Some(Self {
             bits,
             entries,
@@ -157,13 +160,13 @@ impl Table {
 const NEVER: u32 = u32::MAX;
 const NOT_ASKED: u32 = u32::MAX - 1;
 
-impl<'i> Seen<'i> {
+impl<'i> EarlierBlots<'i> {
     fn new(index: &'i Index, threads: usize) -> Result<Self> {
         let view = View::by_id(index)?;
         let first_at = view.document_at();
         let unknown = |sets: u64| (0..sets).map(|_| AtomicU32::new(NOT_ASKED)).collect();
-        let shared = match Table::new(&view, index.scheme.bits, threads)? {
-            Some(table) => SharedBlots::Table(table),
+        let shared = match FirstDocumentTable::new(&view, index.scheme.bits, threads)? {
+            Some(table) => SharedBlots::FirstDocumentTable(table),
             None => SharedBlots::InIndex(
                 index
                     .segments
@@ -185,7 +188,7 @@ impl<'i> Seen<'i> {
     fn first(&self, blots: &[u64], out: &mut Vec<u32>, places: &mut Vec<u32>) -> Result<()> {
         out.clear();
         let first_of = match &self.shared {
-            SharedBlots::Table(table) => {
+            SharedBlots::FirstDocumentTable(table) => {
                 table.first(blots, out);
                 return Ok(());
             }
@@ -202,7 +205,7 @@ impl<'i> Seen<'i> {
                 .filter_map(|(first, posted)| posted.map(|posted| (first, posted)))
             {
                 let kept = match posted {
-                    Posted::Set(set) => first_of[number].get(set as usize),
+                    Posted::Set(set) => first_of[number].get(set.to_usize()),
                     Posted::One(_) => None,
                 };
                 let mut here = kept.map_or(NOT_ASKED, |kept| kept.load(Ordering::Relaxed));
@@ -210,7 +213,7 @@ impl<'i> Seen<'i> {
                     segment.places(posted, places)?;
                     here = places
                         .iter()
-                        .map(|&place| self.first_at[number][place as usize])
+                        .map(|&place| self.first_at[number][place.to_usize()])
                         .min()
                         .unwrap_or(NEVER);
                     // Whoever asks at the same time finds the same.
@@ -230,7 +233,7 @@ impl<'i> Seen<'i> {
             .index
             .find_number(row.representative)
             .map_err(|error| error.to_string())?;
-        let first = content.map_or(NEVER, |at| self.first_at[at.segment][at.place as usize]);
+        let first = content.map_or(NEVER, |at| self.first_at[at.segment][at.place.to_usize()]);
         if first == NEVER {
             return Err(format!(
                 "the index has '{id}' without its content; check it with dedup-index verify"
@@ -257,9 +260,9 @@ pub(super) fn indexed(index: &Index, id: &str, hash: Option<u128>) -> Result<(At
 }
 
 #[derive(Clone)]
-struct Mark<'s> {
-    blots: ToBlots,
-    seen: &'s Seen<'s>,
+struct SpanStage<'s> {
+    blots: DocumentBlotter,
+    seen: &'s EarlierBlots<'s>,
     format: Format,
     /// Windows that are looked up together: their blots, and where they are.
     sought: Vec<u64>,
@@ -269,7 +272,7 @@ struct Mark<'s> {
     found: Vec<Span>,
 }
 
-impl Stage for Mark<'_> {
+impl DocumentStage for SpanStage<'_> {
     type Out = Batch;
 
     fn take(&mut self, item: &InputDocument<'_>, out: &mut Batch) -> Result<(), String> {
@@ -310,7 +313,7 @@ fn join(found: &mut Vec<Span>) {
     });
 }
 
-impl Mark<'_> {
+impl SpanStage<'_> {
     /// Finds what of a document was seen.
     fn mark(&mut self, item: &InputDocument<'_>) -> Result<(), String> {
         let Self {

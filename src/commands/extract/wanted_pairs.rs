@@ -1,11 +1,12 @@
 //! Which pairs are wanted: the rules as they are asked for, and as documents of an index have them.
 
 use crate::base::ids::DocNo;
+use crate::base::num::ToU64;
 use crate::{
     base::error::{Error, Place, Problem, Result},
     commands::{
-        Watch,
-        groups::{Grouping, Groups},
+        Observer,
+        document_groups::{DocumentGroups, Grouping},
     },
     index::{Index, Since, View},
     similar::PairFilter,
@@ -39,7 +40,7 @@ pub enum NewDocuments {
 /// The same with all files read.
 #[derive(Debug, Default)]
 pub(super) struct PairRules {
-    groups: Option<Groups>,
+    groups: Option<DocumentGroups>,
     new: Vec<NewRule>,
 }
 
@@ -63,8 +64,12 @@ impl WantedPairs {
     }
 
     /// Reads the files; tells of ids that the index does not have, and gives their number.
-    pub(super) fn read(&self, index: &Index, watch: &mut dyn Watch) -> Result<(PairRules, u64)> {
-        let groups = self.groups.as_ref().map(Groups::read).transpose()?;
+    pub(super) fn read(
+        &self,
+        index: &Index,
+        observer: &mut dyn Observer,
+    ) -> Result<(PairRules, u64)> {
+        let groups = self.groups.as_ref().map(DocumentGroups::read).transpose()?;
         let is_known = |id: &str| Ok(index.find_id(id)?.is_some());
         let mut unknown = groups
             .as_ref()
@@ -85,8 +90,8 @@ impl WantedPairs {
                 })?),
             });
         }
-        unknown.iter().for_each(|problem| watch.problem(problem));
-        Ok((PairRules { groups, new }, unknown.len() as u64))
+        unknown.iter().for_each(|problem| observer.problem(problem));
+        Ok((PairRules { groups, new }, unknown.len().to_u64()))
     }
 }
 

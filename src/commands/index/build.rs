@@ -1,16 +1,18 @@
 //! Documents, tokens or blots to an index.
 
+use crate::base::num::{ToU32, ToUsize};
 use crate::{
     base::{
         error::{Error, Result},
         files::{WriteLock, atomic_dir, durable},
     },
     commands::{
-        BlotOptions, Gathered, Ids, Settings, Stage, Summary, Watch,
-        blot::{ToBlots, open},
-        files_of::FilesOf,
-        index::built::{Built, Recorder},
+        BlotOptions, DocumentStage, Observer, Settings, StageOutput, Summary,
+        blot::{DocumentBlotter, open},
+        index::build_record::{BuildRecord, ProblemRecorder},
+        index::document_files::DocumentFiles,
         run,
+        stage::IdsAndPlaces,
     },
     index::{
         Manifest, Means, Row, RunFiles, SegmentBuilder, SegmentEntry, SegmentFiles, ensure_new,
@@ -38,14 +40,14 @@ pub fn build(
     options: &BuildOptions,
     settings: &Settings,
     directory: &Path,
-    watch: &mut dyn Watch,
+    observer: &mut dyn Observer,
 ) -> Result<Summary> {
     write_new(directory, || {
         let (source, blots) = open(&options.blots, settings)?;
         if blots.scheme.bits <= NARROW_BITS {
-            build_as::<u64>(options, settings, directory, source, blots, watch)
+            build_as::<u64>(options, settings, directory, source, blots, observer)
         } else {
-            build_as::<u128>(options, settings, directory, source, blots, watch)
+            build_as::<u128>(options, settings, directory, source, blots, observer)
         }
     })
 }
@@ -61,13 +63,13 @@ pub struct RunsOptions {
 
 /// Takes documents in as [`build`] does, and writes what `steps` make an index of: the documents, and the sorted postings of each of some ranges.
 ///
-/// The directory appears when it is whole; see [`Built`].
+/// The directory appears when it is whole; see [`BuildRecord`].
 pub fn build_runs(
     options: &BuildOptions,
     runs: &RunsOptions,
     settings: &Settings,
     directory: &Path,
-    watch: &mut dyn Watch,
+    observer: &mut dyn Observer,
 ) -> Result<Summary> {
     let slice = settings
         .corpus
@@ -77,8 +79,8 @@ pub fn build_runs(
         .transpose()?;
     atomic_dir::create(directory, |beside| {
         let opened = open(&options.blots, settings)?;
-        let mut recorder = Recorder {
-            watch,
+        let mut recorder = ProblemRecorder {
+            observer,
             problems: Vec::new(),
             files: Vec::new(),
         };
@@ -89,10 +91,10 @@ pub fn build_runs(
         };
         let (summary, files) = make(options, settings, beside, opened, &mut recorder)?;
         if runs.with_files {
-            files.write(&beside.join(FilesOf::NAME), &recorder.files)?;
+            files.write(&beside.join(DocumentFiles::NAME), &recorder.files)?;
         }
         let slice = slice.map(|slice| slice.checksum().to_owned());
-        Built {
+        BuildRecord {
             of: runs.of.clone(),
             slice,
             problems: recorder.problems,
@@ -108,12 +110,12 @@ fn build_runs_as<K: Key>(
     options: &BuildOptions,
     settings: &Settings,
     directory: &Path,
-    (source, blots): (Source, ToBlots),
-    watch: &mut dyn Watch,
-) -> Result<(Summary, FilesOf)> {
+    (source, blots): (Source, DocumentBlotter),
+    observer: &mut dyn Observer,
+) -> Result<(Summary, DocumentFiles)> {
     let (scheme, ranges) = (blots.scheme.clone(), SegmentFiles::parts(options.parts)?);
-    let mut files = FilesOf::default();
-    let (builder, summary) = gather::<K>(options, settings, source, blots, watch, |ids| {
+    let mut files = DocumentFiles::default();
+    let (builder, summary) = gather::<K>(options, settings, source, blots, observer, |ids| {
         files.add(ids)
     })?;
     builder.write_runs(&RunFiles {
@@ -172,11 +174,11 @@ fn build_as<K: Key>(
     settings: &Settings,
     directory: &Path,
     source: Source,
-    blots: ToBlots,
-    watch: &mut dyn Watch,
+    blots: DocumentBlotter,
+    observer: &mut dyn Observer,
 ) -> Result<(Manifest, Summary)> {
     let (scheme, parts) = (blots.scheme.clone(), SegmentFiles::parts(options.parts)?);
-    let (builder, summary) = gather::<K>(options, settings, source, blots, watch, |_| {})?;
+    let (builder, summary) = gather::<K>(options, settings, source, blots, observer, |_| {})?;
     let summary = summary.ensure_documents(settings)?;
     ensure_some_read(&summary, builder.is_empty())?;
     let (name, of_scheme) = (Manifest::segment_name(1), scheme.to_string());
@@ -214,19 +216,19 @@ fn gather<K: Key>(
     options: &BuildOptions,
     settings: &Settings,
     source: Source,
-    blots: ToBlots,
-    watch: &mut dyn Watch,
-    mut note: impl FnMut(&Ids),
+    blots: DocumentBlotter,
+    observer: &mut dyn Observer,
+    mut note: impl FnMut(&IdsAndPlaces),
 ) -> Result<(SegmentBuilder<'static, K>, Summary)> {
     let mut builder = SegmentBuilder::<K>::new(blots.scheme.bits, options.means.clone(), None);
     if options.dictionary {
         builder = builder.with_dictionary();
     }
     let summary = run(
-        &Gather::new(blots, options.dictionary),
+        &IndexStage::new(blots, options.dictionary),
         source,
         settings,
-        watch,
+        observer,
         |documents, ids| {
             note(&ids);
             builder
@@ -238,7 +240,7 @@ fn gather<K: Key>(
 }
 
 /// Rows and postings of some documents, numbered from 0.
-pub(crate) struct Documents<K> {
+pub(crate) struct DocumentBatch<K> {
     rows: Vec<Row>,
     /// Until all are there: the blots of all documents, and where those of each end.
     blots: Vec<u64>,
@@ -247,7 +249,7 @@ pub(crate) struct Documents<K> {
     pub words: WordCounts,
 }
 
-impl<K: Key> Default for Documents<K> {
+impl<K: Key> Default for DocumentBatch<K> {
     fn default() -> Self {
         Self {
             rows: Vec::new(),
@@ -259,9 +261,9 @@ impl<K: Key> Default for Documents<K> {
     }
 }
 
-impl<K> Documents<K> {
+impl<K> DocumentBatch<K> {
     /// The rows with their ids.
-    pub fn named(&self, ids: Ids) -> Vec<(Box<str>, Row)> {
+    pub fn named(&self, ids: IdsAndPlaces) -> Vec<(Box<str>, Row)> {
         ids.into_iter()
             .map(|(id, _)| id)
             .zip(self.rows.iter().copied())
@@ -269,16 +271,16 @@ impl<K> Documents<K> {
     }
 }
 
-impl<K: Key> Gathered for Documents<K> {
+impl<K: Key> StageOutput for DocumentBatch<K> {
     fn weight(&self) -> u64 {
         (size_of_val(self.postings.keys()) + size_of_val(&self.rows[..])) as u64
             + self.words.weight()
     }
 
     fn drop_documents(&mut self, dropped: &[usize]) {
-        let is_dropped = |number: u32| dropped.binary_search(&(number as usize)).is_ok();
+        let is_dropped = |number: u32| dropped.binary_search(&(number.to_usize())).is_ok();
         let before =
-            |number: u32| dropped.partition_point(|&dropped| dropped < number as usize) as u32;
+            |number: u32| dropped.partition_point(|&dropped| dropped < number.to_usize()) as u32;
         self.postings
             .renumber(|number| (!is_dropped(number)).then(|| number - before(number)));
         self.words
@@ -292,15 +294,15 @@ impl<K: Key> Gathered for Documents<K> {
 }
 
 /// Gathers rows and postings.
-pub(crate) struct Gather<K> {
-    blots: ToBlots,
+pub(crate) struct IndexStage<K> {
+    blots: DocumentBlotter,
     /// Where words are wanted.
     words: Option<WordCounter>,
     of: PhantomData<fn() -> K>,
 }
 
-impl<K> Gather<K> {
-    pub fn new(blots: ToBlots, with_words: bool) -> Self {
+impl<K> IndexStage<K> {
+    pub fn new(blots: DocumentBlotter, with_words: bool) -> Self {
         let blots = if with_words {
             blots
         } else {
@@ -314,7 +316,7 @@ impl<K> Gather<K> {
     }
 }
 
-impl<K> Clone for Gather<K> {
+impl<K> Clone for IndexStage<K> {
     fn clone(&self) -> Self {
         Self {
             blots: self.blots.clone(),
@@ -324,10 +326,10 @@ impl<K> Clone for Gather<K> {
     }
 }
 
-impl<K: Key> Stage for Gather<K> {
-    type Out = Documents<K>;
+impl<K: Key> DocumentStage for IndexStage<K> {
+    type Out = DocumentBatch<K>;
 
-    fn take(&mut self, item: &InputDocument<'_>, out: &mut Documents<K>) -> Result<(), String> {
+    fn take(&mut self, item: &InputDocument<'_>, out: &mut DocumentBatch<K>) -> Result<(), String> {
         if self.words.is_some() && matches!(item.content, Content::Blots(_)) {
             return Err(
                 "a blot stream has no words for the dictionary; start from documents or tokens"
@@ -344,14 +346,14 @@ impl<K: Key> Stage for Gather<K> {
         let row = Row::new(item.bytes, tokens, hash).with_blots(distinct);
         out.blots.extend_from_slice(&blots.values);
         if let (Some(words), Some(tokens)) = (&mut self.words, self.blots.tokens_of(item)) {
-            words.count(tokens, out.rows.len() as u32, &mut out.words);
+            words.count(tokens, out.rows.len().to_u32(), &mut out.words);
         }
         out.rows.push(row);
         out.ends.push(out.blots.len());
         Ok(())
     }
 
-    fn finish(&mut self, out: &mut Documents<K>) {
+    fn finish(&mut self, out: &mut DocumentBatch<K>) {
         self.blots.release_buffers();
         let (blots, ends) = (
             std::mem::take(&mut out.blots),

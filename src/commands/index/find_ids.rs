@@ -1,8 +1,9 @@
 //! Where documents with some ids stand.
 
+use crate::base::num::ToU64;
 use crate::{
     base::error::{Problem, Result},
-    commands::{Gathered, Settings, Stage, Watch, run},
+    commands::{DocumentStage, Observer, Settings, StageOutput, run},
     text::corpus::{InputDocument, Source},
 };
 use std::collections::HashSet;
@@ -15,11 +16,11 @@ pub fn find_ids(
 ) -> Result<()> {
     let source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
     run(
-        &Sizes,
+        &SizeStage,
         source,
         settings,
-        &mut Silent,
-        |SizesOf(sizes), found| {
+        &mut NoObserver,
+        |DocumentSizes(sizes), found| {
             for ((id, place), bytes) in found.into_iter().zip(sizes) {
                 if ids.remove(&*id) {
                     told(
@@ -41,35 +42,35 @@ pub fn find_ids(
 
 /// Makes nothing of documents but their sizes: only their ids are wanted.
 #[derive(Clone)]
-struct Sizes;
+struct SizeStage;
 
 #[derive(Default)]
-struct SizesOf(Vec<u64>);
+struct DocumentSizes(Vec<u64>);
 
-impl Stage for Sizes {
-    type Out = SizesOf;
+impl DocumentStage for SizeStage {
+    type Out = DocumentSizes;
     const IDS_ARE_UNIQUE: bool = false;
 
-    fn take(&mut self, item: &InputDocument<'_>, out: &mut SizesOf) -> Result<(), String> {
+    fn take(&mut self, item: &InputDocument<'_>, out: &mut DocumentSizes) -> Result<(), String> {
         out.0.push(item.bytes.unwrap_or(0));
         Ok(())
     }
 
-    fn finish(&mut self, _: &mut SizesOf) {}
+    fn finish(&mut self, _: &mut DocumentSizes) {}
 }
 
-impl Gathered for SizesOf {
+impl StageOutput for DocumentSizes {
     fn drop_documents(&mut self, _: &[usize]) {}
 
     fn weight(&self) -> u64 {
-        size_of_val(&self.0[..]) as u64
+        size_of_val(&self.0[..]).to_u64()
     }
 }
 
 /// What cannot be used was told before.
-struct Silent;
+struct NoObserver;
 
-impl Watch for Silent {
+impl Observer for NoObserver {
     fn problem(&mut self, _: &Problem) {}
     fn progress(&mut self, _: u64, _: u64) {}
 }

@@ -1,12 +1,13 @@
 //! Given pairs of documents to the passages that they share; no index is needed.
 
+use crate::base::num::ToU64;
 use crate::{
     align::{PreparedText, exclusions::ExclusionRules},
     base::{
         error::{Error, Place, Problem, Result},
         parallel::{self, Budget, Limits, Weighted},
     },
-    commands::{Asked, Watch, texts::PassageOptions},
+    commands::{Observer, QueryOutcome, passage_options::PassageOptions},
     report::{html::PairPage, records::AlignedPair},
 };
 use std::{
@@ -50,34 +51,36 @@ pub fn align_pairs(
     options: &PairsOptions,
     limits: Limits,
     mut sink: impl FnMut(Aligned) -> Result<()>,
-    watch: &mut dyn Watch,
-) -> Result<Asked> {
+    observer: &mut dyn Observer,
+) -> Result<QueryOutcome> {
     let worker = || {
-        let mut aligner = Aligner {
+        let mut aligner = PairAligner {
             options,
             a: None,
             b: None,
         };
-        move |line: Line| (line.text.len() as u64 + 1, aligner.align(&line))
+        move |line: PairLine| (line.text.len().to_u64() + 1, aligner.align(&line))
     };
-    let weigh = |(_, done): &Done| done.as_ref().map_or(0, Aligned::weight);
-    let mut asked = Asked::default();
+    let weigh = |(_, done): &AlignedLine| done.as_ref().map_or(0, Aligned::weight);
+    let mut asked = QueryOutcome::default();
     parallel::ordered(
         limits.threads,
         Budget::Bytes(limits.memory_bytes),
-        Lines::open(&options.list)?,
+        PairList::open(&options.list)?,
         worker,
         weigh,
         |(bytes, done)| {
-            watch.progress(bytes, 1);
+            observer.progress(bytes, 1);
             match done {
                 Ok(aligned) => {
-                    asked.matches += aligned.pair.passages.len() as u64;
+                    asked.matches += aligned.pair.passages.len().to_u64();
                     sink(aligned)
                 }
                 Err(problems) => {
-                    asked.problems += problems.len() as u64;
-                    problems.iter().for_each(|problem| watch.problem(problem));
+                    asked.problems += problems.len().to_u64();
+                    problems
+                        .iter()
+                        .for_each(|problem| observer.problem(problem));
                     Ok(())
                 }
             }
@@ -87,15 +90,15 @@ pub fn align_pairs(
 }
 
 /// The length of a line, and what became of it.
-type Done = (u64, Result<Aligned, Vec<Problem>>);
+type AlignedLine = (u64, Result<Aligned, Vec<Problem>>);
 
 /// A line of the list.
-struct Line {
+struct PairLine {
     place: Place,
     text: String,
 }
 
-impl Line {
+impl PairLine {
     fn paths(&self) -> Option<(&str, &str)> {
         self.text
             .split_once('\t')
@@ -104,13 +107,13 @@ impl Line {
 }
 
 /// The lines of a list that are not empty.
-struct Lines {
+struct PairList {
     name: Arc<str>,
     input: Box<dyn BufRead + Send>,
     number: u64,
 }
 
-impl Lines {
+impl PairList {
     fn open(list: &Path) -> Result<Self> {
         let input: Box<dyn BufRead + Send> = if list.as_os_str() == "-" {
             Box::new(BufReader::new(io::stdin()))
@@ -126,7 +129,7 @@ impl Lines {
         })
     }
 
-    fn read(&mut self) -> Result<Option<Line>> {
+    fn read(&mut self) -> Result<Option<PairLine>> {
         let mut bytes = Vec::new();
         while self
             .input
@@ -140,7 +143,7 @@ impl Lines {
                 .map_err(|_| Error::damaged(place.clone(), "the line is not UTF-8"))?;
             let text = text.trim_end_matches(['\n', '\r']).to_owned();
             if !text.is_empty() {
-                return Ok(Some(Line { place, text }));
+                return Ok(Some(PairLine { place, text }));
             }
             bytes = Vec::new();
         }
@@ -148,8 +151,8 @@ impl Lines {
     }
 }
 
-impl Iterator for Lines {
-    type Item = Result<Weighted<Line>>;
+impl Iterator for PairList {
+    type Item = Result<Weighted<PairLine>>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let line = self.read().transpose()?;
@@ -166,14 +169,14 @@ impl Iterator for Lines {
 }
 
 /// Aligns one pair after the other. A document that comes again, on the same side, is not read again.
-struct Aligner<'o> {
+struct PairAligner<'o> {
     options: &'o PairsOptions,
     a: Option<(String, PreparedText)>,
     b: Option<(String, PreparedText)>,
 }
 
-impl Aligner<'_> {
-    fn align(&mut self, line: &Line) -> Result<Aligned, Vec<Problem>> {
+impl PairAligner<'_> {
+    fn align(&mut self, line: &PairLine) -> Result<Aligned, Vec<Problem>> {
         let Some((path_a, path_b)) = line.paths() else {
             let what = "expected two paths with a tab between them";
             return Err(vec![Problem::new(line.place.clone(), what)]);

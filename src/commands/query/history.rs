@@ -1,12 +1,16 @@
 //! Documents against a history that grows with them.
 
+use crate::base::num::ToU64;
 use crate::{
     base::{
         error::{At, Error, Problem, Result},
         parallel::{self, Budget},
     },
     blot::DocumentPrinter,
-    commands::{Asked, Gathered, Settings, Stage, Watch, flaws::Flaws, run},
+    commands::{
+        DocumentStage, Observer, QueryOutcome, Settings, StageOutput,
+        input_problems::InputProblems, run,
+    },
     history::{
         self, History, MatchLimits, Request,
         backend::{
@@ -49,31 +53,37 @@ pub fn ask_history(
     options: &HistoryOptions,
     settings: &Settings,
     out: &mut impl Write,
-    watch: &mut dyn Watch,
-) -> Result<Asked> {
+    observer: &mut dyn Observer,
+) -> Result<QueryOutcome> {
     let (source, prints, mut history) = open(options, settings)?;
-    let (mut asked, mut lines) = (Asked::default(), Vec::new());
-    let summary = run(&Gather(prints), source, settings, watch, |gathered, ids| {
-        let requests: Vec<_> = ids
-            .iter()
-            .zip(&gathered.0)
-            .map(|((id, _), &print)| Request {
-                id,
-                print,
-                add: options.add,
-            })
-            .collect();
-        let replies = history.ask(&requests)?;
-        lines.clear();
-        for (request, reply) in requests.iter().zip(&replies) {
-            asked.matches += reply.matches.len() as u64;
-            put_reply(&mut lines, request.id, reply, options.wanted.top > 1);
-        }
-        // Whoever asks as documents come waits for the answer.
-        out.write_all(&lines)
-            .and_then(|()| out.flush())
-            .map_err(Error::output)
-    })?;
+    let (mut asked, mut lines) = (QueryOutcome::default(), Vec::new());
+    let summary = run(
+        &PrintStage(prints),
+        source,
+        settings,
+        observer,
+        |gathered, ids| {
+            let requests: Vec<_> = ids
+                .iter()
+                .zip(&gathered.0)
+                .map(|((id, _), &print)| Request {
+                    id,
+                    print,
+                    add: options.add,
+                })
+                .collect();
+            let replies = history.ask(&requests)?;
+            lines.clear();
+            for (request, reply) in requests.iter().zip(&replies) {
+                asked.matches += reply.matches.len().to_u64();
+                put_reply(&mut lines, request.id, reply, options.wanted.top > 1);
+            }
+            // Whoever asks as documents come waits for the answer.
+            out.write_all(&lines)
+                .and_then(|()| out.flush())
+                .map_err(Error::output)
+        },
+    )?;
     history.close()?;
     asked.problems = summary.problems;
     Ok(asked)
@@ -83,20 +93,24 @@ pub fn ask_history(
 ///
 /// A document is stored only after its line was written and flushed. So whenever the process dies, the same input once more passes every
 /// new document at least once. A line that is no document is reported, and kept: nothing is lost that was not found elsewhere.
-pub fn sift_by_history(
+pub fn filter_by_history(
     options: &HistoryOptions,
     settings: &Settings,
     out: &mut impl Write,
-    watch: &mut dyn Watch,
-) -> Result<Asked> {
+    observer: &mut dyn Observer,
+) -> Result<QueryOutcome> {
     let (source, prints, mut history) = open(options, settings)?;
-    let (mut asked, mut flaws, stop) = (Asked::default(), Flaws::default(), source.stop());
-    watch.account(&Account::default());
+    let (mut asked, mut flaws, stop) = (
+        QueryOutcome::default(),
+        InputProblems::default(),
+        source.stop(),
+    );
+    observer.account(&Account::default());
     let worker = || {
         let (mut prints, mut reader) = (prints.clone(), DocumentReader::new(&settings.corpus));
         move |chunk: Chunk| read_lines(&mut prints, &mut reader, chunk)
     };
-    let weigh = |lines: &Result<Lines>| lines.as_ref().map_or(0, Lines::weight);
+    let weigh = |lines: &Result<InputLines>| lines.as_ref().map_or(0, InputLines::weight);
     let budget = Budget::Bytes(settings.limits.memory_bytes);
     parallel::ordered(
         settings.limits.threads,
@@ -109,12 +123,12 @@ pub fn sift_by_history(
             flaws.report(
                 &lines.flaws,
                 lines.file.as_ref(),
-                lines.documents.len() as u64,
-                watch,
+                lines.documents.len().to_u64(),
+                observer,
             );
-            watch.account(&lines.account);
-            watch.progress(lines.bytes.len() as u64, lines.documents.len() as u64);
-            let mut pass = Pass {
+            observer.account(&lines.account);
+            observer.progress(lines.bytes.len().to_u64(), lines.documents.len().to_u64());
+            let mut pass = LinePass {
                 lines: &lines,
                 next_line: 0,
                 next_document: 0,
@@ -134,7 +148,8 @@ pub fn sift_by_history(
                 asked.matches += replies
                     .iter()
                     .filter(|reply| !reply.matches.is_empty())
-                    .count() as u64;
+                    .count()
+                    .to_u64();
                 pass.pass(replies)
             });
             // There may be lines without any document.
@@ -144,21 +159,21 @@ pub fn sift_by_history(
         },
     )?;
     history.close()?;
-    flaws.finish(watch);
+    flaws.finish(observer);
     asked.problems = flaws.problems;
     Ok(asked)
 }
 
 /// Passes the lines of a chunk on, as far as their documents are answered.
-struct Pass<'l, W> {
-    lines: &'l Lines,
+struct LinePass<'l, W> {
+    lines: &'l InputLines,
     next_line: usize,
     next_document: usize,
     kept: Vec<u8>,
     out: &'l mut W,
 }
 
-impl<W: Write> Pass<'_, W> {
+impl<W: Write> LinePass<'_, W> {
     /// Writes the lines of the next documents that are like nothing, and all lines up to the first document after them.
     fn pass(&mut self, replies: &[MatchReply]) -> Result<()> {
         self.kept.clear();
@@ -190,11 +205,11 @@ pub fn remove_from_history(
     directory: &Path,
     options: &history::StoreOptions,
     ids: impl Iterator<Item = Result<String>>,
-    watch: &mut dyn Watch,
+    observer: &mut dyn Observer,
 ) -> Result<(u64, u64)> {
     history::ensure_history_exists(directory)?;
     let (mut history, notes) = History::open(directory, options.clone())?;
-    notes.iter().for_each(|note| watch.problem(note));
+    notes.iter().for_each(|note| observer.problem(note));
     let (mut removed, mut unknown) = (0, 0);
     for id in ids {
         let id = id?;
@@ -202,13 +217,16 @@ pub fn remove_from_history(
         removed += count;
         if count == 0 {
             unknown += 1;
-            watch.problem(&Problem::new(
+            observer.problem(&Problem::new(
                 crate::base::error::Place::path(directory),
                 format!("no entry has the id '{id}'"),
             ));
         }
     }
-    history.close()?.iter().for_each(|note| watch.problem(note));
+    history
+        .close()?
+        .iter()
+        .for_each(|note| observer.problem(note));
     Ok((removed, unknown))
 }
 
@@ -237,36 +255,36 @@ fn open(
 
 /// Gathers the prints of documents.
 #[derive(Clone)]
-struct Gather(DocumentPrinter);
+struct PrintStage(DocumentPrinter);
 
 #[derive(Default)]
-struct Prints(Vec<Option<Print>>);
+struct CollectedPrints(Vec<Option<Print>>);
 
-impl Gathered for Prints {
+impl StageOutput for CollectedPrints {
     fn drop_documents(&mut self, _: &[usize]) {}
 
     fn weight(&self) -> u64 {
-        size_of_val(&self.0[..]) as u64
+        size_of_val(&self.0[..]).to_u64()
     }
 }
 
-impl Stage for Gather {
-    type Out = Prints;
+impl DocumentStage for PrintStage {
+    type Out = CollectedPrints;
     const IDS_ARE_UNIQUE: bool = false;
 
-    fn take(&mut self, item: &InputDocument<'_>, out: &mut Prints) -> Result<(), String> {
+    fn take(&mut self, item: &InputDocument<'_>, out: &mut CollectedPrints) -> Result<(), String> {
         ensure_id_is_short(item.id)?;
         out.0.push(self.0.print(item)?.0.print);
         Ok(())
     }
 
-    fn finish(&mut self, _: &mut Prints) {
+    fn finish(&mut self, _: &mut CollectedPrints) {
         self.0.release_buffers();
     }
 }
 
 /// The lines of a chunk, and what documents are in them.
-struct Lines {
+struct InputLines {
     bytes: Vec<u8>,
     /// Each with its line feed, and which document it is.
     lines: Vec<(Range<usize>, Option<usize>)>,
@@ -276,7 +294,7 @@ struct Lines {
     file: Option<Arc<str>>,
 }
 
-impl Lines {
+impl InputLines {
     fn weight(&self) -> u64 {
         (self.bytes.capacity() + self.lines.len() * 120 + self.flaws.len() * 240) as u64
     }
@@ -286,7 +304,7 @@ fn read_lines(
     prints: &mut DocumentPrinter,
     reader: &mut DocumentReader,
     chunk: Chunk,
-) -> Result<Lines> {
+) -> Result<InputLines> {
     let (bytes, first_line) = copy_lines(&chunk)?;
     let (mut documents, mut flaws, mut at_line) = (Vec::new(), Vec::new(), BTreeMap::new());
     let (mut refused, file) = (Vec::new(), chunk.container().map(|of| of.file.clone()));
@@ -327,7 +345,7 @@ fn read_lines(
         lines.push((start..start + line.len(), at_line.get(&number).copied()));
         start += line.len();
     }
-    Ok(Lines {
+    Ok(InputLines {
         bytes,
         lines,
         documents,

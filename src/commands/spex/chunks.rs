@@ -1,6 +1,6 @@
 //! Chunks with all their places, sorted: which are shared, and by whom.
 
-use super::documents::Documents;
+use super::documents::SpexDocuments;
 use crate::{
     base::{error::Result, parallel},
     index::{Means, posting::Buckets},
@@ -25,12 +25,12 @@ fn document_of([_, place]: Key) -> u32 {
 }
 
 /// All places of chunks.
-pub struct Chunks {
+pub struct ChunkList {
     buckets: Buckets<2>,
     threads: usize,
 }
 
-impl Chunks {
+impl ChunkList {
     pub fn new(means: &Means) -> Self {
         let buckets = Buckets::new(BUCKETS, means.memory_bytes / 2, means.tmp_dir.clone());
         Self {
@@ -50,7 +50,7 @@ impl Chunks {
     /// Shared: by several documents, exact duplicates among them, or with `within` by several places.
     pub fn each_shared<M: Default + Send>(
         self,
-        documents: &Documents,
+        documents: &SpexDocuments,
         within: bool,
         work: impl Fn(&[Key], &mut M) -> Result<()> + Sync,
         mut sink: impl FnMut(M) -> Result<()>,
@@ -78,7 +78,7 @@ impl Chunks {
 }
 
 /// The text of a chunk, by its first place.
-pub fn text_of(places: &[Key], documents: &Documents, length: u32) -> Result<Vec<u8>> {
+pub fn text_of(places: &[Key], documents: &SpexDocuments, length: u32) -> Result<Vec<u8>> {
     documents.text(document_of(places[0]), places[0][1] as u32, length)
 }
 
@@ -86,7 +86,7 @@ pub fn text_of(places: &[Key], documents: &Documents, length: u32) -> Result<Vec
 pub fn put_chunk(
     out: &mut Vec<u8>,
     places: &[Key],
-    documents: &Documents,
+    documents: &SpexDocuments,
     length: u32,
 ) -> Result<()> {
     let text = text_of(places, documents, length)?;

@@ -1,6 +1,7 @@
 //! The first pass: text to hashes, and what must be known of each document afterwards.
 
 use crate::base::ids::DocNo;
+use crate::base::num::{ToU32, ToU64, ToUsize};
 use crate::{
     base::{
         codec::clear_buffer,
@@ -13,7 +14,7 @@ use crate::{
         select::Selection,
         spex::{Block, Counter},
     },
-    commands::{Gathered, Ids, Stage},
+    commands::{DocumentStage, StageOutput, stage::IdsAndPlaces},
     index::{Index, Means, Row, View},
     text::{
         corpus::{Content, InputDocument},
@@ -36,7 +37,7 @@ pub fn block_limits(means: &Means) -> Limits {
 
 /// Hashes tokens, and counts the shortest chunks.
 #[derive(Clone)]
-pub struct Hash<'c> {
+pub struct HashStage<'c> {
     tokenize: SchemeTokenizer,
     tokens: Tokens,
     counter: &'c Counter,
@@ -63,7 +64,7 @@ pub struct HashOptions<'c> {
     pub with_text: bool,
 }
 
-impl<'c> Hash<'c> {
+impl<'c> HashStage<'c> {
     pub fn new(options: HashOptions<'c>) -> Self {
         let HashOptions {
             scheme,
@@ -76,8 +77,8 @@ impl<'c> Hash<'c> {
         } = options;
         let (tokenize, tokens) = (SchemeTokenizer::new(scheme), Tokens::default());
         let (length, target, chunks, windows) = (
-            length as usize,
-            target as usize,
+            length.to_usize(),
+            target.to_usize(),
             Vec::new(),
             Blots::default(),
         );
@@ -115,7 +116,7 @@ impl<'c> Hash<'c> {
 
 /// What the documents of a chunk of the corpus became.
 #[derive(Default)]
-pub struct Hashed {
+pub struct HashedDocuments {
     documents: Vec<HashedDocument>,
 }
 
@@ -127,7 +128,7 @@ struct HashedDocument {
     ends: Vec<u32>,
 }
 
-impl Gathered for Hashed {
+impl StageOutput for HashedDocuments {
     fn drop_documents(&mut self, dropped: &[usize]) {
         let mut at = 0;
         self.documents.retain(|_| {
@@ -147,10 +148,10 @@ impl Gathered for Hashed {
     }
 }
 
-impl Stage for Hash<'_> {
-    type Out = Hashed;
+impl DocumentStage for HashStage<'_> {
+    type Out = HashedDocuments;
 
-    fn take(&mut self, item: &InputDocument<'_>, out: &mut Hashed) -> Result<(), String> {
+    fn take(&mut self, item: &InputDocument<'_>, out: &mut HashedDocuments) -> Result<(), String> {
         let tokens = match item.content {
             Content::Text(text) => {
                 self.tokenize.tokenize(text, &mut self.tokens)?;
@@ -170,7 +171,7 @@ impl Stage for Hash<'_> {
         self.chunks.clear();
         ordered_windows(&hashes, self.length, &mut self.chunks);
         self.counter.count(&self.chunks);
-        self.counted.fetch_add(self.chunks.len() as u64, Relaxed);
+        self.counted.fetch_add(self.chunks.len().to_u64(), Relaxed);
         let row = Row::new(
             item.bytes,
             count,
@@ -191,7 +192,7 @@ impl Stage for Hash<'_> {
         Ok(())
     }
 
-    fn finish(&mut self, _: &mut Hashed) {
+    fn finish(&mut self, _: &mut HashedDocuments) {
         self.tokens.clear();
         self.windows.clear();
         clear_buffer(&mut self.chunks);
@@ -200,28 +201,28 @@ impl Stage for Hash<'_> {
 }
 
 /// All documents: ids and rows, and who is a duplicate of whom. The tokens are on disk.
-pub struct Documents {
+pub struct SpexDocuments {
     rows: Vec<(Box<str>, Row)>,
     by_hash: HashMap<u128, u32>,
     /// The exact duplicates of a document, if it has any.
     aliases: HashMap<u32, Vec<u32>>,
     /// Documents that an index has, by the hash of their ids.
     by_id: HashMap<u64, u32>,
-    texts: Option<Texts>,
+    texts: Option<TextStore>,
 }
 
 /// The tokens of documents, on disk.
-struct Texts {
+struct TextStore {
     text: TempFile,
     ends: TempFile,
     /// Where those of each document start.
     places: Vec<(u64, u64)>,
 }
 
-impl Documents {
+impl SpexDocuments {
     pub fn new(directory: &TempDir, with_text: bool) -> Result<Self> {
         let texts = || {
-            Ok::<_, Error>(Texts {
+            Ok::<_, Error>(TextStore {
                 text: TempFile::new(directory)?,
                 ends: TempFile::new(directory)?,
                 places: Vec::new(),
@@ -265,7 +266,7 @@ impl Documents {
         let Some((known_id, known)) = self
             .by_id
             .get(&xxh3_64(id.as_bytes()))
-            .map(|&number| &self.rows[number as usize])
+            .map(|&number| &self.rows[number.to_usize()])
         else {
             return Ok(false);
         };
@@ -291,12 +292,12 @@ impl Documents {
     }
 
     pub fn len(&self) -> u32 {
-        self.rows.len() as u32
+        self.rows.len().to_u32()
     }
 
     /// Takes the next documents; what is to be sifted comes back. Exact duplicates of one that came before are set aside.
-    pub fn add(&mut self, hashed: Hashed, ids: Ids) -> Result<Block> {
-        if self.rows.len() + ids.len() >= u32::MAX as usize {
+    pub fn add(&mut self, hashed: HashedDocuments, ids: IdsAndPlaces) -> Result<Block> {
+        if self.rows.len() + ids.len() >= u32::MAX.to_usize() {
             return Err(Error::Usage(
                 "more than 4 G documents; split the collection".to_owned(),
             ));
@@ -342,11 +343,11 @@ impl Documents {
         let aliases = self.aliases.get(&document).map_or(&[][..], Vec::as_slice);
         std::iter::once(document)
             .chain(aliases.iter().copied())
-            .map(|number| &*self.rows[number as usize].0)
+            .map(|number| &*self.rows[number.to_usize()].0)
     }
 
     pub fn rows(&self, numbers: Range<u32>) -> Vec<(Box<str>, Row)> {
-        self.rows[numbers.start as usize..numbers.end as usize].to_vec()
+        self.rows[numbers.start.to_usize()..numbers.end as usize].to_vec()
     }
 
     /// How many chunks of a length there are.
@@ -363,11 +364,11 @@ impl Documents {
 
     /// The tokens of a chunk, with a space between them.
     pub fn text(&self, document: u32, first: u32, length: u32) -> Result<Vec<u8>> {
-        let Some(Texts { text, ends, places }) = &self.texts else {
+        let Some(TextStore { text, ends, places }) = &self.texts else {
             return Ok(Vec::new());
         };
-        let (text_start, ends_start) = places[document as usize];
-        let length = length.min(self.rows[document as usize].1.tokens - first);
+        let (text_start, ends_start) = places[document.to_usize()];
+        let length = length.min(self.rows[document.to_usize()].1.tokens - first);
         let end_of = |token: u32| -> Result<u64> {
             let mut bytes = [0; 4];
             ends.read_at(&mut bytes, ends_start + 4 * u64::from(token))?;

@@ -3,6 +3,7 @@
 mod chunks;
 mod documents;
 
+use crate::base::num::{ToU64, ToUsize};
 use crate::{
     base::{
         error::{Error, Result},
@@ -13,10 +14,10 @@ use crate::{
         spex::{Counter, Kept, KeptWriter, Pass, Sift, Stream},
     },
     commands::{
-        Settings, Summary, Watch,
+        Observer, Settings, Summary,
         index::{
             build::{ensure_some_read, write_new},
-            change::write_to,
+            commit::write_to,
         },
         run,
         tokenize::token_scheme,
@@ -32,8 +33,8 @@ use crate::{
         token::{Rule, Tokenizer},
     },
 };
-use chunks::Chunks;
-use documents::{Documents, Hash, HashOptions};
+use chunks::ChunkList;
+use documents::{HashOptions, HashStage, SpexDocuments};
 use std::{
     io::Write,
     ops::Range,
@@ -78,7 +79,7 @@ pub enum SpexOutput<'o> {
 
 /// What was found.
 #[derive(Debug, Clone, Default)]
-pub struct Spexed {
+pub struct SpexSummary {
     pub summary: Summary,
     pub passes: Vec<Pass>,
     /// Chunks of all documents, and those of them that were left after all passes: places, not distinct ones.
@@ -92,14 +93,14 @@ pub fn spex(
     settings: &Settings,
     output: SpexOutput<'_>,
     filter: Option<&mut dyn Write>,
-    watch: &mut dyn Watch,
-) -> Result<Spexed> {
+    observer: &mut dyn Observer,
+) -> Result<SpexSummary> {
     let start = |with_text: bool, keeps: Option<PathBuf>| {
         let (documents, stream) = (
-            Documents::new(&options.means.tmp_dir, with_text)?,
+            SpexDocuments::new(&options.means.tmp_dir, with_text)?,
             Stream::new(&options.means.tmp_dir)?,
         );
-        Ok::<_, Error>(Start {
+        Ok::<_, Error>(SpexStart {
             tokens: None,
             documents,
             stream,
@@ -116,19 +117,19 @@ pub fn spex(
             // What is added later comes without the text of what was there, and without its counts.
             let is_final = is_final || with_text || options.within;
             let keeps = (!is_final).then(|| directory.join(state_name(1)));
-            let sifted = Sifted::new(options, settings, start(with_text, keeps)?, watch)?;
+            let sifted = SpexRun::new(options, settings, start(with_text, keeps)?, observer)?;
             ensure_some_read(&sifted.spexed.summary, sifted.documents.len() == 0)?;
             let manifest =
                 sifted.write_index(options, directory, 1, SegmentFiles::parts(parts)?)?;
             Ok((manifest, sifted.finish(filter)?))
         }),
         SpexOutput::Lines(out) => {
-            let sifted = Sifted::new(options, settings, start(true, None)?, watch)?;
+            let sifted = SpexRun::new(options, settings, start(true, None)?, observer)?;
             sifted.write_lines(options, out)?;
             sifted.finish(filter)
         }
         SpexOutput::Nothing => {
-            Sifted::new(options, settings, start(false, None)?, watch)?.finish(filter)
+            SpexRun::new(options, settings, start(false, None)?, observer)?.finish(filter)
         }
     }
 }
@@ -140,8 +141,8 @@ pub fn spex_add(
     settings: &Settings,
     directory: &Path,
     filter: Option<&mut dyn Write>,
-    watch: &mut dyn Watch,
-) -> Result<Spexed> {
+    observer: &mut dyn Observer,
+) -> Result<SpexSummary> {
     write_to(directory, |index| {
         let Manifest {
             generation,
@@ -170,9 +171,9 @@ pub fn spex_add(
             )?);
         }
         let known = View::of(&index)?.documents();
-        let start = Start {
+        let start = SpexStart {
             tokens: Some(scheme.tokens.clone()),
-            documents: Documents::of_index(&index, &options.means.tmp_dir)?,
+            documents: SpexDocuments::of_index(&index, &options.means.tmp_dir)?,
             stream,
             keeps: Some(directory.join(state_name(generation + 1))),
         };
@@ -181,8 +182,8 @@ pub fn spex_add(
             ..options.clone()
         };
         let parts = SegmentFiles::parts(segments.first().map_or(1, |segment| segment.parts))?;
-        let mut sifted = Sifted::new(&options, settings, start, watch)?;
-        if sifted.documents.len() as usize == known {
+        let mut sifted = SpexRun::new(&options, settings, start, observer)?;
+        if sifted.documents.len().to_usize() == known {
             // Nothing is new.
             return Ok((None, sifted.finish(filter)?));
         }
@@ -198,10 +199,10 @@ fn state_name(generation: u64) -> String {
 }
 
 /// What there is before the first document is read.
-struct Start {
+struct SpexStart {
     /// How documents must be tokenised, if that is settled.
     tokens: Option<TokenScheme>,
-    documents: Documents,
+    documents: SpexDocuments,
     stream: Stream,
     /// Where the hashes are to stay.
     keeps: Option<PathBuf>,
@@ -209,7 +210,7 @@ struct Start {
 
 /// What was found in some documents, for an index.
 #[derive(Default)]
-struct Gathered {
+struct FoundChunks {
     /// The chunks of each document.
     chunks: Vec<(u32, Vec<u64>)>,
     /// Those that a document has several times.
@@ -218,7 +219,7 @@ struct Gathered {
     places: Vec<chunks::Key>,
 }
 
-impl Gathered {
+impl FoundChunks {
     fn bytes(&self) -> u64 {
         let chunks: usize = self
             .chunks
@@ -230,24 +231,24 @@ impl Gathered {
 }
 
 /// What is left after all passes.
-struct Sifted {
-    documents: Documents,
+struct SpexRun {
+    documents: SpexDocuments,
     scheme: BlotScheme,
     selection: Selection,
     stream: Stream,
     counter: Counter,
-    spexed: Spexed,
+    spexed: SpexSummary,
     survivors: AtomicU64,
     /// The hashes of tokens that stay.
     state: Vec<FileSeal>,
 }
 
-impl Sifted {
+impl SpexRun {
     fn new(
         options: &SpexOptions,
         settings: &Settings,
-        start: Start,
-        watch: &mut dyn Watch,
+        start: SpexStart,
+        observer: &mut dyn Observer,
     ) -> Result<Self> {
         let target = check_lengths(&options.lengths)?;
         let mut source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
@@ -269,7 +270,7 @@ impl Sifted {
         source.expect(vec![Header::new(StreamKind::Tokens, tokens.to_string())]);
         let window = format!("ordered:{target}");
         let selection = parse_select(&options.select, &format!("{tokens} {window}"))?;
-        let Start {
+        let SpexStart {
             mut documents,
             mut stream,
             keeps,
@@ -283,7 +284,7 @@ impl Sifted {
             AtomicU64::new(before),
             keeps.map(KeptWriter::create).transpose()?,
         );
-        let stage = Hash::new(HashOptions {
+        let stage = HashStage::new(HashOptions {
             scheme: &tokens,
             counter: &counter,
             length: options.lengths[0],
@@ -292,7 +293,7 @@ impl Sifted {
             selection: selection.clone(),
             with_text,
         });
-        let summary = run(&stage, source, settings, watch, |hashed, ids| {
+        let summary = run(&stage, source, settings, observer, |hashed, ids| {
             let block = documents.add(hashed, ids)?;
             keeps
                 .as_mut()
@@ -308,7 +309,7 @@ impl Sifted {
         let is_kept = |document: u32| documents.has_alias(document);
         let (stream, counter, passes) =
             sift(options, &is_kept).run(stream, counter, counted.into_inner())?;
-        let spexed = Spexed {
+        let spexed = SpexSummary {
             summary,
             passes,
             chunks: documents.chunks(target),
@@ -338,7 +339,7 @@ impl Sifted {
         chunks
             .iter()
             .for_each(|&(position, chunk)| out.push(chunk, position));
-        self.survivors.fetch_add(chunks.len() as u64, Relaxed);
+        self.survivors.fetch_add(chunks.len().to_u64(), Relaxed);
         selection.apply(&Tokens::default(), out);
     }
 
@@ -352,12 +353,12 @@ impl Sifted {
         let mut builder = SegmentBuilder::<u128>::new(BITS, options.means.clone(), None);
         let is_kept = |document: u32| self.documents.has_alias(document);
         let with_text = self.documents.has_texts();
-        let (mut next, mut repeated, mut chunks) = (0, Vec::new(), Chunks::new(&options.means));
+        let (mut next, mut repeated, mut chunks) = (0, Vec::new(), ChunkList::new(&options.means));
         let gather = |found: &mut dyn Iterator<Item = (u32, &[(u32, u64)])>| {
             let (mut selection, mut blots, mut gathered) = (
                 self.selection.clone(),
                 Blots::default(),
-                Gathered::default(),
+                FoundChunks::default(),
             );
             for (document, chunks) in found {
                 self.select(&mut selection, chunks, &mut blots);
@@ -382,7 +383,7 @@ impl Sifted {
             &self.stream,
             &self.counter,
             gather,
-            Gathered::bytes,
+            FoundChunks::bytes,
             |found| {
                 repeated.extend_from_slice(&found.repeated);
                 chunks.push(&found.places)?;
@@ -450,7 +451,7 @@ impl Sifted {
     /// Writes the text of each shared chunk beside the index.
     fn write_texts(
         &self,
-        chunks: Chunks,
+        chunks: ChunkList,
         options: &SpexOptions,
         directory: &Path,
         generation: u64,
@@ -475,7 +476,7 @@ impl Sifted {
 
     fn write_lines(&self, options: &SpexOptions, out: &mut dyn Write) -> Result<()> {
         let is_kept = |document: u32| self.documents.has_alias(document);
-        let mut chunks = Chunks::new(&options.means);
+        let mut chunks = ChunkList::new(&options.means);
         let gather = |found: &mut dyn Iterator<Item = (u32, &[(u32, u64)])>| {
             let (mut selection, mut blots, mut keys) =
                 (self.selection.clone(), Blots::default(), Vec::new());
@@ -491,7 +492,7 @@ impl Sifted {
             }
             keys
         };
-        let weigh = |keys: &Vec<[u64; 2]>| 16 * keys.len() as u64;
+        let weigh = |keys: &Vec<[u64; 2]>| 16 * keys.len().to_u64();
         sift(options, &is_kept).survivors(&self.stream, &self.counter, gather, weigh, |keys| {
             chunks.push(&keys)
         })?;
@@ -504,13 +505,13 @@ impl Sifted {
         })
     }
 
-    fn finish(self, filter: Option<&mut dyn Write>) -> Result<Spexed> {
+    fn finish(self, filter: Option<&mut dyn Write>) -> Result<SpexSummary> {
         if let Some(out) = filter {
             let scheme = format!("{} {}", self.scheme.tokens, self.scheme.windows);
             write_filter(out, &scheme, self.counter.bits(), self.counter.repeats())
                 .map_err(Error::output)?;
         }
-        Ok(Spexed {
+        Ok(SpexSummary {
             survivors: self.survivors.into_inner(),
             ..self.spexed
         })

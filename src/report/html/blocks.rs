@@ -11,6 +11,7 @@
 //! ```
 
 use super::escape::put_json;
+use crate::base::num::ToUsize;
 use crate::text::{stream::Span, token::squeeze};
 use std::{borrow::Cow, collections::BTreeSet, io::Write};
 
@@ -98,8 +99,8 @@ fn segments<'t>(
     let mut events: Vec<(usize, bool, u32)> = Vec::with_capacity(2 * marks.len());
     for mark in marks {
         let (start, end) = (
-            boundary(text, mark.bytes.start as usize),
-            boundary(text, mark.bytes.end as usize),
+            boundary(text, mark.bytes.start.to_usize()),
+            boundary(text, mark.bytes.end.to_usize()),
         );
         if start < end {
             events.extend([(start, true, mark.passage), (end, false, mark.passage)]);
@@ -238,11 +239,11 @@ impl Writer<'_> {
     fn put_segment(&mut self, (mut start, end): Bytes, passages: &[u32]) {
         let first = self
             .left_out
-            .partition_point(|stretch| stretch.bytes.end as usize <= start);
+            .partition_point(|stretch| stretch.bytes.end.to_usize() <= start);
         for &LeftOut { bytes, why } in &self.left_out[first..] {
             let (from, to) = (
-                (bytes.start as usize).clamp(start, end),
-                (bytes.end as usize).clamp(start, end),
+                (bytes.start.to_usize()).clamp(start, end),
+                (bytes.end.to_usize()).clamp(start, end),
             );
             if from == to {
                 break;
@@ -300,6 +301,7 @@ fn begin(out: &mut Vec<u8>, is_first: &mut bool, folded_words: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::num::ToU32;
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
@@ -431,11 +433,11 @@ mod tests {
         fn no_character_is_lost(
             text in "([a-zé ]|\n|\\. ){0,3000}", places in prop::collection::vec((0_usize..4000, 0_usize..900), 0..9),
         ) {
-            let marks: Vec<_> = places.iter().enumerate().map(|(at, &(start, length))| mark(start, start + length, at as u32)).collect();
+            let marks: Vec<_> = places.iter().enumerate().map(|(at, &(start, length))| mark(start, start + length, at.to_u32())).collect();
             let found = blocks(&text, &marks);
             prop_assert_eq!(text_of(&found, |_| true), text.clone());
             for (at, mark) in marks.iter().enumerate() {
-                let (start, end) = (boundary(&text, mark.bytes.start as usize), boundary(&text, mark.bytes.end as usize));
+                let (start, end) = (boundary(&text, mark.bytes.start.to_usize()), boundary(&text, mark.bytes.end.to_usize()));
                 prop_assert_eq!(text_of(&found, |passages| passages.contains(&json!(at))), &text[start..end]);
             }
         }

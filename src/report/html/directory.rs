@@ -1,6 +1,7 @@
 //! A directory of pages: one for each pair, and an overview.
 
 use super::overview::{Overview, Row};
+use crate::base::num::ToU32;
 use crate::{
     align::{Passage, PreparedText},
     base::{
@@ -47,7 +48,7 @@ impl PairPage {
             b: b.0.to_owned(),
             a_in_b: a.1.matched_share(passages.iter().map(|passage| passage.a)),
             b_in_a: b.1.matched_share(passages.iter().map(|passage| passage.b)),
-            passages: passages.len() as u32,
+            passages: passages.len().to_u32(),
             longest: passages
                 .iter()
                 .map(|passage| passage.tokens)

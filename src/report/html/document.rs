@@ -7,6 +7,7 @@ use super::{
     number::{count, counted, percent},
     ranking::ranked,
 };
+use crate::base::num::{ToF64, ToU32, ToU64};
 use crate::{
     align::{Passage, PassageCoverage, PreparedText},
     base::error::{Error, Result},
@@ -98,7 +99,7 @@ impl<'d> DocumentPage<'d> {
         source: &PreparedText,
         passages: &[Passage],
     ) -> Result<()> {
-        let first = self.marks.len() as u32;
+        let first = self.marks.len().to_u32();
         let numbered = || (first..).zip(passages);
         self.marks.extend(numbered().map(|(passage, found)| Mark {
             bytes: found.a,
@@ -237,12 +238,12 @@ impl<'d> DocumentPage<'d> {
                     &percent(self.share_of_words(credited)),
                     "of the text is in a source",
                 );
-                put_number_tile(out, &count(sources.len() as u64), "sources");
+                put_number_tile(out, &count(sources.len().to_u64()), "sources");
             }
         }
         put_number_tile(
             out,
-            &count(self.marks.len() as u64),
+            &count(self.marks.len().to_u64()),
             if self.marks.len() == 1 {
                 "passage"
             } else {
@@ -283,7 +284,7 @@ impl<'d> DocumentPage<'d> {
                     "<svg class=\"share\" viewBox=\"0 0 100 4\" preserveAspectRatio=\"none\" aria-hidden=\"true\"><rect width=\"{width:.2}\" height=\"4\"/></svg>"
                 ),
             );
-            let passages = counted(source.passages.len() as u64, "passage");
+            let passages = counted(source.passages.len().to_u64(), "passage");
             let (share, of_source) = (percent(source.share), percent(source.share_of_source));
             put(
                 out,
@@ -373,7 +374,7 @@ impl<'d> DocumentPage<'d> {
     }
 
     fn share_of_words(&self, words: u64) -> f64 {
-        words as f64 / f64::from(self.document.coverage(std::iter::empty()).counted().max(1))
+        words.to_f64() / f64::from(self.document.coverage(std::iter::empty()).counted().max(1))
     }
 }
 
@@ -396,7 +397,7 @@ impl Known {
 
 fn known(a: &PreparedText, b: &PreparedText, passage: &Passage) -> Known {
     let part =
-        |document: &PreparedText, at: u32| f64::from(at) / document.text().len().max(1) as f64;
+        |document: &PreparedText, at: u32| f64::from(at) / document.text().len().max(1).to_f64();
     let length = |document: &PreparedText, bytes: Span| {
         document.words_in(bytes).end - document.words_in(bytes).start
     };

@@ -6,6 +6,7 @@ use super::{
     frame::{name_among, put, put_element},
     number::{count, counted, percent},
 };
+use crate::base::num::{ToF64, ToU64, ToUsize};
 use std::{cmp::Reverse, collections::HashMap, f64::consts::TAU};
 
 /// A pair that is worth a line.
@@ -60,7 +61,7 @@ fn caption(groups: &[Vec<u32>], drawn: &[&[u32]], nodes: usize) -> String {
         ),
         number => format!(
             "{} of {} groups, with {} of {} documents: the largest. A line joins two documents if a tenth or more of one is in the other.",
-            count(drawn.len() as u64),
+            count(drawn.len().to_u64()),
             count(number as u64),
             count(nodes as u64),
             count(all as u64)
@@ -72,9 +73,9 @@ fn caption(groups: &[Vec<u32>], drawn: &[&[u32]], nodes: usize) -> String {
 fn groups(documents: usize, edges: &[Edge]) -> Vec<Vec<u32>> {
     let mut parent: Vec<u32> = (0..documents as u32).collect();
     let root = |parent: &mut Vec<u32>, mut of: u32| {
-        while parent[of as usize] != of {
-            let above = parent[parent[of as usize] as usize];
-            parent[of as usize] = above;
+        while parent[of.to_usize()] != of {
+            let above = parent[parent[of.to_usize()] as usize];
+            parent[of.to_usize()] = above;
             of = above;
         }
         of
@@ -84,7 +85,7 @@ fn groups(documents: usize, edges: &[Edge]) -> Vec<Vec<u32>> {
             root(&mut parent, edge.ends[0]),
             root(&mut parent, edge.ends[1]),
         );
-        parent[one.max(two) as usize] = one.min(two);
+        parent[one.max(two).to_usize()] = one.min(two);
     }
     let mut members: HashMap<u32, Vec<u32>> = HashMap::new();
     for document in 0..documents as u32 {
@@ -144,7 +145,7 @@ fn put_picture(
                 1.0 + 4.0 * edge.share
             ),
         );
-        let [a, b] = edge.ends.map(|end| ids[end as usize].as_str());
+        let [a, b] = edge.ends.map(|end| ids[end.to_usize()].as_str());
         put_element(
             out,
             "<title>",
@@ -156,10 +157,10 @@ fn put_picture(
         .iter()
         .copied()
         .flatten()
-        .map(|&document| ids[document as usize].as_str());
+        .map(|&document| ids[document.to_usize()].as_str());
     for &document in groups.iter().copied().flatten() {
         let (x, y) = places[&document];
-        let id = &ids[document as usize];
+        let id = &ids[document.to_usize()];
         put(
             out,
             &format!(
@@ -210,7 +211,7 @@ fn packed(groups: &[&[u32]], edges: &[&Edge], is_named: bool) -> (Places, f64, f
     } else {
         ((18.0, 18.0), 39.0)
     };
-    let side = |group: &[u32]| spread * (group.len() as f64).sqrt();
+    let side = |group: &[u32]| spread * (group.len().to_f64()).sqrt();
     // About five units wide for three high.
     let area: f64 = groups
         .iter()
@@ -251,9 +252,9 @@ fn laid_out(group: &[u32], edges: &[&Edge]) -> Vec<(f64, f64)> {
     let ends = |edge: &&Edge| Some((*place.get(&edge.ends[0])?, *place.get(&edge.ends[1])?));
     let pulls: Vec<(usize, usize)> = edges.iter().filter_map(ends).take(MAX_EDGES).collect();
     let mut at: Vec<(f64, f64)> = (0..count)
-        .map(|node| (TAU * node as f64 / count as f64).sin_cos())
+        .map(|node| (TAU * node.to_f64() / count.to_f64()).sin_cos())
         .collect();
-    let (near, steps) = (1.6 / (count as f64).sqrt(), 160);
+    let (near, steps) = (1.6 / (count.to_f64()).sqrt(), 160);
     for step in 0..steps {
         let mut moved = vec![(0.0, 0.0); count];
         for one in 0..count {
@@ -350,7 +351,7 @@ mod tests {
             assert_eq!(text.as_bytes(), two);
             assert_eq!(
                 text.matches("class=\"node\"").count(),
-                (documents as usize).min(MAX_NODES)
+                (documents.to_usize()).min(MAX_NODES)
             );
             assert!(!text.contains("NaN") && !text.contains("<0>"));
         }

@@ -7,6 +7,7 @@ use super::{
     graph::{Edge, put_graph},
     number::{count, percent},
 };
+use crate::base::num::{ToF64, ToU32, ToU64};
 use crate::{
     base::error::{Error, Result},
     report::put_number,
@@ -88,7 +89,7 @@ impl Overview {
         if let Some(&number) = self.numbers.get(id) {
             return number;
         }
-        let number = self.ids.len() as u32;
+        let number = self.ids.len().to_u32();
         self.ids.push(id.to_owned());
         self.numbers.insert(id.to_owned(), number);
         number
@@ -142,8 +143,8 @@ impl Overview {
         );
         put(out, "<dl class=\"numbers\">");
         for (number, what) in [
-            (count(self.ids.len() as u64), "documents"),
-            (count(self.pairs.len() as u64), "pairs compared"),
+            (count(self.ids.len().to_u64()), "documents"),
+            (count(self.pairs.len().to_u64()), "pairs compared"),
             (count(with_passages as u64), "share text"),
             (percent(largest), "the largest share"),
         ] {
@@ -159,9 +160,14 @@ impl Overview {
     fn put_histogram(&self, out: &mut Vec<u8>) {
         let mut bins = [0_u64; BINS];
         for pair in self.pairs.iter().filter(|pair| pair.counts[0] > 0) {
-            bins[((pair.share() * BINS as f64) as usize).min(BINS - 1)] += 1;
+            bins[((pair.share() * BINS.to_f64()) as usize).min(BINS - 1)] += 1;
         }
-        let nothing = self.pairs.iter().filter(|pair| pair.counts[0] == 0).count() as u64;
+        let nothing = self
+            .pairs
+            .iter()
+            .filter(|pair| pair.counts[0] == 0)
+            .count()
+            .to_u64();
         let most = bins.iter().copied().max().unwrap_or(0).max(1);
         put(
             out,
@@ -186,7 +192,7 @@ impl Overview {
                 if pairs == 0 {
                     0.0
                 } else {
-                    (150.0 * pairs as f64 / most as f64).max(2.0)
+                    (150.0 * pairs.to_f64() / most.to_f64()).max(2.0)
                 },
             );
             let top = 185.0 - height;

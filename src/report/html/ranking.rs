@@ -1,5 +1,6 @@
 //! Which source accounts for which words of a document, each word once.
 
+use crate::base::num::{ToU32, ToUsize};
 use crate::text::stream::Span;
 use std::{cmp::Reverse, collections::BinaryHeap};
 
@@ -47,7 +48,8 @@ fn free(is_taken: &[bool], stretches: &[Span]) -> u32 {
         free += slice(is_taken, rest)
             .iter()
             .filter(|&&is_taken| !is_taken)
-            .count() as u32;
+            .count()
+            .to_u32();
         end = rest.end;
     }
     free
@@ -55,13 +57,13 @@ fn free(is_taken: &[bool], stretches: &[Span]) -> u32 {
 
 fn slice(words: &[bool], span: Span) -> &[bool] {
     words
-        .get(span.start as usize..span.end as usize)
+        .get(span.start.to_usize()..span.end as usize)
         .unwrap_or_default()
 }
 
 fn slice_mut(words: &mut [bool], span: Span) -> &mut [bool] {
     words
-        .get_mut(span.start as usize..span.end as usize)
+        .get_mut(span.start.to_usize()..span.end as usize)
         .unwrap_or_default()
 }
 

@@ -2,6 +2,7 @@
 
 use super::NONE;
 use crate::base::ids::DocNo;
+use crate::base::num::{ToU32, ToUsize};
 use crate::{
     base::error::{At, Place, Problem, Result},
     commands::Settings,
@@ -71,7 +72,7 @@ impl ClassifiedLines {
             let LineClass::Known(document) = *class else {
                 continue;
             };
-            if std::mem::replace(&mut is_seen[document as usize], true) {
+            if std::mem::replace(&mut is_seen[document.to_usize()], true) {
                 *class = LineClass::Repeated;
                 let what = format!(
                     "a line with the id '{}' came before; this one is kept",
@@ -110,9 +111,9 @@ pub struct LineClassifier<'i> {
 
 impl<'i> LineClassifier<'i> {
     pub fn new(index: &'i Index, view: &View<'_>, settings: &'i Settings) -> Result<Self> {
-        let mut document_of = vec![NONE; index.manifest.numbers as usize];
+        let mut document_of = vec![NONE; index.manifest.numbers.to_usize()];
         for document in 0..view.documents() {
-            document_of[view.row(DocNo::from_index(document))?.number as usize] = document as u32;
+            document_of[view.row(DocNo::from_index(document))?.number as usize] = document.to_u32();
         }
         let (tokenize, tokens, blots) = (
             SchemeTokenizer::new(&index.scheme.tokens),
@@ -172,7 +173,7 @@ impl<'i> LineClassifier<'i> {
         let row = self.index.row(at)?;
         let document = self
             .document_of
-            .get(row.number as usize)
+            .get(row.number.to_usize())
             .copied()
             .unwrap_or(NONE);
         let is_same = row

@@ -17,7 +17,7 @@ use crate::{
         num::{ToU64, ToUsize},
         parallel::{self, Budget, Limits},
     },
-    commands::{Settings, Watch},
+    commands::{Observer, Settings},
     index::{Index, View},
     report::{
         Ndjson, Sink,
@@ -90,7 +90,7 @@ pub fn clean(
     settings: &Settings,
     out: &mut dyn Write,
     dropped: Option<&mut dyn Write>,
-    watch: &mut dyn Watch,
+    observer: &mut dyn Observer,
 ) -> Result<Cleaned> {
     if !matches!(options.score, Score::Inclusion | Score::Jaccard) {
         return Err(Error::Usage(
@@ -106,7 +106,7 @@ pub fn clean(
     };
     let (lists, _) = options
         .leave_out
-        .with(index, options.limits, watch, |without| {
+        .with(index, options.limits, observer, |without| {
             let max_df = options.max_df.unwrap_or(u64::MAX);
             Ok(Discovery::excluding(
                 &without.text,
@@ -130,17 +130,19 @@ pub fn clean(
         dropped,
     };
     if options.keep == KeepRule::First {
-        filter.cleaned.problems = read(source, settings, (&classifier, &view), watch, |lines| {
-            lines
-                .documents()
-                .for_each(|document| filter.decisions.visit(document));
-            filter.filter(&lines)
-        })?;
+        filter.cleaned.problems =
+            read(source, settings, (&classifier, &view), observer, |lines| {
+                lines
+                    .documents()
+                    .for_each(|document| filter.decisions.visit(document));
+                filter.filter(&lines)
+            })?;
     } else {
         let mut stored = StoredLines::new(&TempDir(None))?;
-        filter.cleaned.problems = read(source, settings, (&classifier, &view), watch, |lines| {
-            stored.push(&lines)
-        })?;
+        filter.cleaned.problems =
+            read(source, settings, (&classifier, &view), observer, |lines| {
+                stored.push(&lines)
+            })?;
         let tokens =
             |document: u32| view.contents()[view.content_of(DocNo::new(document)).index()].tokens;
         let mut order = stored.documents();
@@ -164,7 +166,7 @@ fn read(
     source: Source,
     settings: &Settings,
     (classifier, view): (&LineClassifier<'_>, &View<'_>),
-    watch: &mut dyn Watch,
+    observer: &mut dyn Observer,
     mut sink: impl FnMut(ClassifiedLines) -> Result<()>,
 ) -> Result<u64> {
     let stop = source.stop();
@@ -175,7 +177,7 @@ fn read(
     let weigh = |lines: &Result<ClassifiedLines>| lines.as_ref().map_or(0, ClassifiedLines::weight);
     let (mut is_seen, mut problems, mut account) =
         (vec![false; view.documents()], 0, Account::default());
-    watch.account(&account);
+    observer.account(&account);
     let budget = Budget::Bytes(settings.limits.memory_bytes);
     parallel::ordered(
         settings.limits.threads,
@@ -189,9 +191,9 @@ fn read(
             lines
                 .problems
                 .iter()
-                .for_each(|problem| watch.problem(problem));
+                .for_each(|problem| observer.problem(problem));
             problems += lines.problems.len().to_u64();
-            watch.progress(
+            observer.progress(
                 lines.bytes.len().to_u64(),
                 lines
                     .lines
@@ -200,7 +202,7 @@ fn read(
                     .count()
                     .to_u64(),
             );
-            watch.account(&lines.account);
+            observer.account(&lines.account);
             account.add(&lines.account);
             sink(lines).inspect_err(|_| stop.store(true, Ordering::Relaxed))
         },

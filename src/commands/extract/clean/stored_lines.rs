@@ -4,6 +4,7 @@ use super::{
     NONE,
     classify::{ClassifiedLines, LineClass},
 };
+use crate::base::num::ToUsize;
 use crate::base::{
     error::{Error, Result},
     files::{TempDir, TempFile},
@@ -84,7 +85,7 @@ impl StoredLines {
             let bytes = zstd::bulk::decompress(&read, bytes).map_err(Error::output)?;
             let mut start = 0;
             let lines = lines.into_iter().map(|(end, what)| {
-                let range = std::mem::replace(&mut start, end as usize)..end as usize;
+                let range = std::mem::replace(&mut start, end.to_usize())..end as usize;
                 let class = match what {
                     PASSED => LineClass::Passed,
                     UNKNOWN => LineClass::Unknown,

@@ -2,6 +2,7 @@
 //!
 //! Pairs are of contents and have numbers: row by row, and in each row `a` first `a` with itself, which stands for its exact duplicates, then its partners `b` > `a`.
 
+use crate::base::num::{ToU32, ToU64, ToUsize};
 use crate::{
     base::{
         codec::{Fields, put_varint},
@@ -49,7 +50,7 @@ impl CandidateSource for BlotCandidates<'_> {
             |found| {
                 found
                     .iter()
-                    .map(|(_, after)| 32 + 4 * after.len() as u64)
+                    .map(|(_, after)| 32 + 4 * after.len().to_u64())
                     .sum()
             },
             |found| {
@@ -78,11 +79,11 @@ impl CandidateSource for WordCandidates<'_> {
             threads,
             memory_bytes,
         } = self.limits;
-        let most = memory_bytes / (4 * threads as u64 * self.gdic.row_bytes().max(1));
-        let step = most.clamp(1, (rows.len() as u64).div_ceil(threads as u64).max(1)) as u32;
+        let most = memory_bytes / (4 * threads.to_u64() * self.gdic.row_bytes().max(1));
+        let step = most.clamp(1, (rows.len().to_u64()).div_ceil(threads.to_u64()).max(1)) as u32;
         let blocks = rows
             .clone()
-            .step_by(step as usize)
+            .step_by(step.to_usize())
             .map(|start| start..rows.end.min(start.saturating_add(step)));
         let find = |block: Range<u32>| -> Result<Vec<(u32, Vec<u32>)>> {
             let mut found = Vec::<(u32, Vec<u32>)>::new();
@@ -98,7 +99,7 @@ impl CandidateSource for WordCandidates<'_> {
         let source = blocks.map(|item| Ok(Weighted { item, bytes: 1 }));
         parallel::ordered(
             threads,
-            Budget::Items(threads as u64),
+            Budget::Items(threads.to_u64()),
             source,
             || &find,
             |_| 1,
@@ -122,9 +123,9 @@ struct PartnerList {
 impl PartnerList {
     fn new(source: &dyn CandidateSource, contents: u32) -> Result<Self> {
         let mut file = TempFile::new(&TempDir(None))?;
-        let (mut ends, mut row) = (Vec::with_capacity(contents as usize), Vec::new());
+        let (mut ends, mut row) = (Vec::with_capacity(contents.to_usize()), Vec::new());
         source.for_each_row(0..contents, &mut |content, partners| {
-            ends.resize(content as usize, file.bytes());
+            ends.resize(content.to_usize(), file.bytes());
             row.clear();
             partners.iter().fold(content, |before, &partner| {
                 put_varint(&mut row, u64::from(partner - before));
@@ -133,7 +134,7 @@ impl PartnerList {
             ends.push(file.append(&row)?.end);
             Ok(())
         })?;
-        ends.resize(contents as usize, file.bytes());
+        ends.resize(contents.to_usize(), file.bytes());
         Ok(Self {
             name: source.name(),
             bytes: file.map()?,
@@ -145,9 +146,9 @@ impl PartnerList {
         let start = if row == 0 {
             0
         } else {
-            self.ends[row as usize - 1]
+            self.ends[row.to_usize() - 1]
         };
-        let bytes = &self.bytes[start as usize..self.ends[row as usize] as usize];
+        let bytes = &self.bytes[start.to_usize()..self.ends[row.to_usize()] as usize];
         PartnerIter {
             fields: Fields::new(bytes),
             before: row,
@@ -204,7 +205,7 @@ impl CandidatePairs {
         let (mut row, mut sum) = (Vec::new(), 0);
         for content in 0..contents {
             found.row(content, &mut row);
-            sum += row.len() as u64;
+            sum += row.len().to_u64();
             found.starts.push(sum);
         }
         Ok(Self::Found { listed: found })
@@ -224,14 +225,14 @@ impl CandidatePairs {
                 u64::from(row) * u64::from(*contents)
                     - u64::from(row) * u64::from(row).saturating_sub(1) / 2
             }
-            Self::Found { listed } => listed.starts[row as usize],
+            Self::Found { listed } => listed.starts[row.to_usize()],
         }
     }
 
     fn rows(&self) -> u32 {
         match self {
             Self::All { contents } => *contents,
-            Self::Found { listed } => listed.starts.len() as u32 - 1,
+            Self::Found { listed } => listed.starts.len().to_u32() - 1,
         }
     }
 
@@ -269,7 +270,7 @@ impl CandidatePairs {
                 }
                 Self::Found { listed } => {
                     listed.row(row, &mut partners);
-                    each(row, &partners[from as usize..to as usize])?;
+                    each(row, &partners[from.to_usize()..to as usize])?;
                 }
             }
         }
@@ -381,7 +382,7 @@ mod tests {
             let (one, two) = (given("one", 0), given("two", 1));
             for pairs in [CandidatePairs::All { contents }, CandidatePairs::found(&[&one], contents).unwrap(), CandidatePairs::found(&[&one, &two], contents).unwrap()] {
                 let whole = all(&pairs, 0..pairs.count());
-                prop_assert_eq!(whole.len() as u64, pairs.count());
+                prop_assert_eq!(whole.len().to_u64(), pairs.count());
                 prop_assert!(whole.is_sorted());
                 let parts: Vec<_> = (1..=of).flat_map(|number| all(&pairs, PairSlice { number, of }.of(pairs.count()))).collect();
                 prop_assert_eq!(parts, whole);

@@ -20,13 +20,14 @@ use self::{
     writer::PairWriter,
 };
 use super::{ExtractOptions, Progress, WantedPairs, Without, discovery};
+use crate::base::num::ToU32;
 use crate::{
     base::{
         error::{Error, Place, Result},
         ids::ContentNo,
         parallel::{self, Budget, Limits, Weighted},
     },
-    commands::{Settings, Watch},
+    commands::{Observer, Settings},
     index::{Index, LeftOut, View},
     report::{
         Format,
@@ -88,7 +89,7 @@ pub fn compare(
     options: &CompareOptions,
     settings: &Settings,
     out: &mut impl Write,
-    watch: &mut dyn Watch,
+    observer: &mut dyn Observer,
     progress: &mut Progress<'_>,
 ) -> Result<u64> {
     if index.scheme.tokens.is_dna() {
@@ -100,7 +101,7 @@ pub fn compare(
         )));
     }
     let view = View::by_id(index)?;
-    let (wanted, unknown) = options.wanted.read(index, watch)?;
+    let (wanted, unknown) = options.wanted.read(index, observer)?;
     let without = Without {
         text: LeftOut::default(),
         pairs: wanted,
@@ -118,7 +119,7 @@ pub fn compare(
         })?;
         return writer.finish().map(|()| unknown);
     }
-    let texts = TokenizedTexts::read(index, &view, options.by_id.as_deref(), settings, watch)?;
+    let texts = TokenizedTexts::read(index, &view, options.by_id.as_deref(), settings, observer)?;
     let mut writer = PairWriter::new(&view, &pair_filter, options, out)?;
     writer.write_head(&ComparedPair::default())?;
     let comparison = Comparison {
@@ -143,7 +144,7 @@ fn find_pairs(
     options: &CompareOptions,
     without: &Without<'_>,
 ) -> Result<CandidatePairs> {
-    let contents = view.contents().len() as u32;
+    let contents = view.contents().len().to_u32();
     if options.methods.contains(&CompareMethod::Exhaustive) {
         return Ok(CandidatePairs::All { contents });
     }

@@ -1,11 +1,13 @@
 //! Reads the documents whose passages are not listed.
 
-use super::super::stored::hash_tokens;
+use super::super::stored_tokens::hash_tokens;
 use crate::base::num::{ToU64, ToUsize};
 use crate::{
     align::many::{ExcludedTexts, TokenHash, hash_windows},
     base::error::{Error, Result},
-    commands::{Beside, Gathered, Settings, Stage, Watch, blot::ToBlots, run},
+    commands::{
+        DocumentStage, Observer, ProblemsOnly, Settings, StageOutput, blot::DocumentBlotter, run,
+    },
     text::corpus::{self, InputDocument, Source},
 };
 use std::path::PathBuf;
@@ -14,10 +16,10 @@ use std::path::PathBuf;
 /// or their passages would be listed.
 pub fn read_excluded_texts(
     paths: &[PathBuf],
-    blots: &ToBlots,
+    blots: &DocumentBlotter,
     min_tokens: u32,
     settings: &Settings,
-    watch: &mut dyn Watch,
+    observer: &mut dyn Observer,
 ) -> Result<ExcludedTexts> {
     let mut excluded = ExcludedTexts::new(min_tokens);
     if paths.is_empty() {
@@ -39,7 +41,7 @@ pub fn read_excluded_texts(
         &stage,
         source,
         settings,
-        &mut Beside(watch),
+        &mut ProblemsOnly(observer),
         |collected, _| {
             excluded.add(collected.tokens, &collected.windows);
             Ok(())
@@ -57,7 +59,7 @@ pub fn read_excluded_texts(
 /// Hashes the tokens and windows of documents.
 #[derive(Clone)]
 struct HashTexts {
-    blots: ToBlots,
+    blots: DocumentBlotter,
     min_tokens: usize,
     hashes: Vec<u64>,
 }
@@ -69,7 +71,7 @@ struct HashedTexts {
     windows: Vec<(u64, u64)>,
 }
 
-impl Gathered for HashedTexts {
+impl StageOutput for HashedTexts {
     fn drop_documents(&mut self, _: &[usize]) {}
 
     fn weight(&self) -> u64 {
@@ -77,7 +79,7 @@ impl Gathered for HashedTexts {
     }
 }
 
-impl Stage for HashTexts {
+impl DocumentStage for HashTexts {
     type Out = HashedTexts;
     const IDS_ARE_UNIQUE: bool = false;
 

@@ -1,7 +1,7 @@
 //! Chooses the repeats to list, and writes them.
 
 use super::{
-    super::{put, stored::Stored},
+    super::{put, stored_tokens::Stored},
     PassagesOptions,
     read::MappedTexts,
 };

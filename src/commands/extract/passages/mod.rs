@@ -16,7 +16,7 @@ use self::{
 };
 use super::{
     put,
-    stored::{self, Stored},
+    stored_tokens::{self, Stored},
 };
 use crate::base::num::{ToU64, ToUsize};
 use crate::{
@@ -28,7 +28,7 @@ use crate::{
         parallel::{self, Budget, Limits, Weighted},
     },
     blot::{self, select},
-    commands::{BlotOptions, Settings, Summary, Watch, blot::ToBlots, run},
+    commands::{BlotOptions, Observer, Settings, Summary, blot::DocumentBlotter, run},
     index::{Index, View},
     report::{
         Format, Ndjson, Sink,
@@ -66,9 +66,9 @@ pub fn passages(
     options: &PassagesOptions,
     settings: &Settings,
     out: &mut impl Write,
-    watch: &mut dyn Watch,
+    observer: &mut dyn Observer,
 ) -> Result<Summary> {
-    passages_with(index, options, settings, None, out, watch)
+    passages_with(index, options, settings, None, out, observer)
 }
 
 /// As [`passages`]; `most_blots`: the most shared blots that are kept in a table.
@@ -78,7 +78,7 @@ fn passages_with(
     settings: &Settings,
     most_blots: Option<u64>,
     out: &mut impl Write,
-    watch: &mut dyn Watch,
+    observer: &mut dyn Observer,
 ) -> Result<Summary> {
     let reach = reach_of(index)?;
     let min_tokens = options.min_tokens.unwrap_or(reach);
@@ -92,9 +92,9 @@ fn passages_with(
         )));
     }
     let (threads, view) = (settings.limits.threads, View::by_id(index)?);
-    let blots = ToBlots::for_comparison(&BlotOptions::default(), index)?.with_spans();
-    let excluded = read_excluded_texts(&options.taboo, &blots, min_tokens, settings, watch)?;
-    let mut source = stored::open(&view, options.by_id.as_deref(), settings)?;
+    let blots = DocumentBlotter::for_comparison(&BlotOptions::default(), index)?.with_spans();
+    let excluded = read_excluded_texts(&options.taboo, &blots, min_tokens, settings, observer)?;
+    let mut source = stored_tokens::open(&view, options.by_id.as_deref(), settings)?;
     blots.expect_in(&mut source);
     let shared = SharedWindows::new(&view, index.scheme.bits, threads, most_blots)?;
     let mut store = TextStore::new(index, shared.ranks(), options.memory_bytes / 2)?;
@@ -110,8 +110,10 @@ fn passages_with(
         hashes,
         ranks,
     };
-    let summary = run(&stage, source, settings, watch, |read, _| store.add(&read))?
-        .ensure_documents(settings)?;
+    let summary = run(&stage, source, settings, observer, |read, _| {
+        store.add(&read)
+    })?
+    .ensure_documents(settings)?;
     let mapped = store.map()?;
     let texts = texts_of(&store.stored, &mapped);
     let limits = Limits::new(threads, options.memory_bytes / 2);

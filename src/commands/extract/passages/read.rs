@@ -3,7 +3,7 @@
 
 use super::super::{
     spans::indexed,
-    stored::{self, Document, PLACE_BITS, SomeTokens, Stored, hash_tokens},
+    stored_tokens::{self, Document, PLACE_BITS, Stored, TokenBatch, hash_tokens},
 };
 use crate::base::num::{ToU32, ToU64, ToUsize};
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
         error::Result,
         files::{Mapping, TempDir, TempFile},
     },
-    commands::{Gathered, Stage, blot::ToBlots},
+    commands::{DocumentStage, StageOutput, blot::DocumentBlotter},
     index::{Index, posting::Buckets},
     text::{
         corpus::{Content, InputDocument},
@@ -26,7 +26,7 @@ const LOOKUP_CHUNK: usize = 128;
 /// Turns documents into tokens and shared windows.
 #[derive(Clone)]
 pub struct TextStage<'s> {
-    pub blots: ToBlots,
+    pub blots: DocumentBlotter,
     pub index: &'s Index,
     pub shared: &'s SharedWindows,
     /// The number of tokens that a window of the index covers.
@@ -41,7 +41,7 @@ pub struct TextStage<'s> {
 /// The texts, tokens and windows of some documents, one after the other.
 #[derive(Default)]
 pub struct ReadTexts {
-    tokens: SomeTokens,
+    tokens: TokenBatch,
     /// For each document: whether it has a text, and where its text and windows end.
     ends: Vec<(bool, [usize; 2])>,
     texts: Vec<u8>,
@@ -49,7 +49,7 @@ pub struct ReadTexts {
     windows: Vec<u64>,
 }
 
-impl Gathered for ReadTexts {
+impl StageOutput for ReadTexts {
     fn drop_documents(&mut self, dropped: &[usize]) {
         self.tokens.drop_documents(dropped);
     }
@@ -61,7 +61,7 @@ impl Gathered for ReadTexts {
     }
 }
 
-impl Stage for TextStage<'_> {
+impl DocumentStage for TextStage<'_> {
     type Out = ReadTexts;
 
     fn take(&mut self, item: &InputDocument<'_>, out: &mut ReadTexts) -> Result<(), String> {
@@ -239,7 +239,7 @@ pub fn rank_and_place(window: u64) -> (u64, u64) {
 /// All documents, mapped.
 pub struct MappedTexts<'s> {
     store: &'s TextStore,
-    stored: stored::Mapped,
+    stored: stored_tokens::Mapped,
     bytes: Mapping,
 }
 

@@ -11,7 +11,7 @@ use std::{collections::BTreeSet, fs, path::Path};
 
 struct Quiet;
 
-impl Watch for Quiet {
+impl Observer for Quiet {
     fn problem(&mut self, problem: &Problem) {
         panic!("{problem}");
     }

@@ -10,6 +10,7 @@ use super::{
     super::{Progress, RowFormat, put, rows::PairNumbers},
     changes::{ChangeEncoder, RankedRow},
 };
+use crate::base::num::ToU64;
 use crate::{
     base::{error::Result, ids::DocNo},
     index::{At, View},
@@ -69,7 +70,7 @@ pub fn write_changes(
     let mut compared = 0;
     rows_of(tables.new, &new_documents, tables.top, |document, rows| {
         compared += 1;
-        progress(compared, new_documents.len() as u64);
+        progress(compared, new_documents.len().to_u64());
         let id = tables.new.view.id(DocNo::from_index(document))?;
         put(
             out,
@@ -157,7 +158,7 @@ fn rows_of(
     };
     let weigh = |made: &RowsOfDocuments| {
         made.iter()
-            .map(|(_, rows)| rows.as_ref().map_or(0, |rows| 120 * rows.len() as u64))
+            .map(|(_, rows)| rows.as_ref().map_or(0, |rows| 120 * rows.len().to_u64()))
             .sum()
     };
     discovery.for_each_listed(documents, &discovery.orders(count), work, weigh, |made| {

@@ -2,7 +2,7 @@
 
 use crate::{
     base::error::{Error, Place, Problem, Result},
-    commands::Watch,
+    commands::Observer,
     index::FileSeal,
     text::corpus::{Account, SkippedFile},
 };
@@ -16,13 +16,13 @@ use std::{
 use xxhash_rust::xxh3::xxh3_64;
 
 /// The name of the record.
-pub const BUILT: &str = "built.json";
+pub const BUILD_RECORD: &str = "built.json";
 /// Its name where not all of the files are: they were brought from where they were built, and the others were not needed.
-pub const BROUGHT: &str = "brought.json";
+pub const PARTIAL_BUILD_RECORD: &str = "brought.json";
 
 /// What was built. It is written last: where it is, all files are.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Built {
+pub struct BuildRecord {
     /// What for, as it was told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<String>,
@@ -40,13 +40,16 @@ pub struct Built {
 #[derive(Serialize, Deserialize)]
 struct Checked {
     #[serde(flatten)]
-    built: Built,
+    built: BuildRecord,
     checksum: String,
 }
 
-impl Built {
+impl BuildRecord {
     pub fn read(directory: &Path) -> Result<Self> {
-        let (built, brought) = (directory.join(BUILT), directory.join(BROUGHT));
+        let (built, brought) = (
+            directory.join(BUILD_RECORD),
+            directory.join(PARTIAL_BUILD_RECORD),
+        );
         let path = if !built.exists() && brought.exists() {
             brought
         } else {
@@ -70,7 +73,7 @@ impl Built {
 
     /// Writes the record of all files of a directory.
     pub(crate) fn write(mut self, directory: &Path) -> Result<()> {
-        let path = directory.join(BUILT);
+        let path = directory.join(BUILD_RECORD);
         let failed = |error| Error::io(path.display(), error);
         let mut files: Vec<PathBuf> = fs::read_dir(directory)
             .and_then(|entries| {
@@ -115,12 +118,15 @@ impl Built {
         let is_sound = |file: &FileSeal| {
             !directory.join(&file.name).exists() || self.is_whole(directory, Path::new(&file.name))
         };
-        !directory.join(BUILT).exists() && self.files.iter().all(is_sound)
+        !directory.join(BUILD_RECORD).exists() && self.files.iter().all(is_sound)
     }
 
     /// What was brought piece by piece is what was built, once all of it is here.
     pub fn settle(directory: &Path) -> Result<()> {
-        let (built, brought) = (directory.join(BUILT), directory.join(BROUGHT));
+        let (built, brought) = (
+            directory.join(BUILD_RECORD),
+            directory.join(PARTIAL_BUILD_RECORD),
+        );
         let is_all_here = brought.exists()
             && Self::read(directory)?
                 .files
@@ -142,22 +148,22 @@ impl Built {
 }
 
 /// Keeps what it is told, and passes it on.
-pub(crate) struct Recorder<'w> {
-    pub watch: &'w mut dyn Watch,
+pub(crate) struct ProblemRecorder<'w> {
+    pub observer: &'w mut dyn Observer,
     pub problems: Vec<String>,
     /// Where these are.
     pub files: Vec<Arc<str>>,
 }
 
-impl Watch for Recorder<'_> {
+impl Observer for ProblemRecorder<'_> {
     fn problem(&mut self, problem: &Problem) {
         self.problems.push(problem.to_string());
         self.files.push(problem.place.file.clone());
-        self.watch.problem(problem);
+        self.observer.problem(problem);
     }
 
     fn progress(&mut self, bytes: u64, documents: u64) {
-        self.watch.progress(bytes, documents);
+        self.observer.progress(bytes, documents);
     }
 
     fn left_out(&mut self, left: &SkippedFile) {
@@ -165,10 +171,10 @@ impl Watch for Recorder<'_> {
             self.problems.push(left.problem.to_string());
             self.files.push(left.problem.place.file.clone());
         }
-        self.watch.left_out(left);
+        self.observer.left_out(left);
     }
 
     fn account(&mut self, account: &Account) {
-        self.watch.account(account);
+        self.observer.account(account);
     }
 }

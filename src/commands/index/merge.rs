@@ -1,66 +1,18 @@
-//! An index in another shape: the same documents, the same answers.
+//! Joins indexes, or the parts of one.
 
 use crate::{
     base::{
         error::{Error, Place, Problem, Result},
-        files::{atomic_dir, durable},
+        files::atomic_dir,
     },
     blot::select,
     commands::{
-        Summary, Watch,
-        index::{
-            build::{range_name, write_new},
-            change::{join_segments, refused, write_to},
-        },
+        Observer, Summary,
+        index::{build::write_new, commit::refused},
     },
-    index::{Index, Manifest, Means, PartOf, Rewritten, SegmentFiles, View, posting::BUCKETS},
+    index::{Index, Manifest, Means, PartOf, Rewritten, View, posting::BUCKETS},
 };
 use std::path::{Path, PathBuf};
-
-/// Makes all segments into one; with pins, those between two pinned generations.
-pub fn compact(directory: &Path, means: &Means) -> Result<()> {
-    write_to(directory, |mut index| {
-        while let Some(range) = index.loose()? {
-            index = join_segments(&index, range, means)?;
-        }
-        Ok((None, ()))
-    })
-}
-
-/// Cuts an index into range parts, each a directory of its own under `output`: 000, 001, …
-pub fn split(directory: &Path, parts: u32, output: &Path, means: &Means) -> Result<()> {
-    let index = Index::open_whole(directory)?;
-    let view = View::of(&index)?;
-    let ranges = SegmentFiles::parts(parts)?;
-    let targets: Vec<PathBuf> = (0..ranges.len())
-        .map(|part| output.join(range_name(part)))
-        .collect();
-    durable::create_dir_all(output)?;
-    let segments = &index.manifest.segments;
-    let (Some(first), Some(last)) = (segments.first(), segments.last()) else {
-        return Err(refused(
-            directory,
-            "has no segments; it was not made by this program",
-        ));
-    };
-    for (range, target) in ranges.iter().zip(&targets) {
-        let range = PartOf {
-            buckets: [range.start as u32, range.end as u32],
-            parts: first.parts,
-        };
-        let rewritten = Rewritten {
-            directory: target,
-            // A part of an index that is one segment is called as that is: joined again, they are the same, byte for byte.
-            generation: index.manifest.generation,
-            changes: [first.changes[0], last.changes[1]],
-            scheme: &index.manifest.scheme,
-            parts: 1,
-            range: Some(range),
-        };
-        write_new(target, || Ok((rewritten.write(&view, means)?, ())))?;
-    }
-    Ok(())
-}
 
 /// Joins indexes of one scheme, all range parts of one index, or the parts of one range of several indexes: what comes out then is the part of
 /// that range of the joined index.
@@ -69,7 +21,7 @@ pub fn merge(
     parts: Option<u32>,
     output: &Path,
     means: &Means,
-    watch: &mut dyn Watch,
+    observer: &mut dyn Observer,
 ) -> Result<Summary> {
     let indexes = inputs
         .iter()
@@ -122,7 +74,7 @@ pub fn merge(
                     .map_or(1, |segment| segment.parts)
             });
             let shape = Shape { parts, range: None };
-            write_new(output, || join(&indexes, &shape, output, means, watch))
+            write_new(output, || join(&indexes, &shape, output, means, observer))
         }
         Some(range) if is_one_range(&indexes) => {
             let range = PartOf {
@@ -134,7 +86,7 @@ pub fn merge(
                 range: Some(range),
             };
             atomic_dir::create(output, |beside| {
-                write_new(beside, || join(&indexes, &shape, beside, means, watch))
+                write_new(beside, || join(&indexes, &shape, beside, means, observer))
             })
         }
         Some(_) => join_parts(&indexes, parts, output, means),
@@ -185,7 +137,7 @@ fn join(
     shape: &Shape,
     output: &Path,
     means: &Means,
-    watch: &mut dyn Watch,
+    observer: &mut dyn Observer,
 ) -> Result<(Manifest, Summary)> {
     let indexes: Vec<&Index> = indexes.iter().collect();
     let mut problems = 0;
@@ -194,7 +146,7 @@ fn join(
         let what = format!(
             "a document with the id '{id}' and another text came before; the first one is kept"
         );
-        watch.problem(&Problem::new(Place::path(&index.directory), what));
+        observer.problem(&Problem::new(Place::path(&index.directory), what));
     })?;
     let (scheme, changes, Shape { parts, range }) = (&indexes[0].manifest.scheme, [1, 1], shape);
     let rewritten = Rewritten {

@@ -1,11 +1,12 @@
 //! Which file each document of a slice is from, for an index that follows its files.
 
+use crate::base::num::{ToU32, ToU64, ToUsize};
 use crate::{
     base::{
         error::{Error, Result},
         files::{Sealed, SealedWriter},
     },
-    commands::Ids,
+    commands::stage::IdsAndPlaces,
 };
 use serde::{Deserialize, Serialize};
 use std::{io::Write, path::Path, sync::Arc};
@@ -23,7 +24,7 @@ struct Description {
 
 /// Memory: four bytes a document, and the names of the files.
 #[derive(Debug, Default)]
-pub struct FilesOf {
+pub struct DocumentFiles {
     files: Vec<Arc<str>>,
     /// Of each document.
     of: Vec<u32>,
@@ -31,16 +32,16 @@ pub struct FilesOf {
     pub bad: Vec<Arc<str>>,
 }
 
-impl FilesOf {
+impl DocumentFiles {
     pub const NAME: &'static str = "files";
 
     /// The next documents; those of one file follow each other.
-    pub fn add(&mut self, ids: &Ids) {
+    pub fn add(&mut self, ids: &IdsAndPlaces) {
         for (_, place) in ids {
             if self.files.last() != Some(&place.file) {
                 self.files.push(place.file.clone());
             }
-            self.of.push(self.files.len() as u32 - 1);
+            self.of.push(self.files.len().to_u32() - 1);
         }
     }
 
@@ -51,7 +52,7 @@ impl FilesOf {
             .iter()
             .try_for_each(|file| out.write_all(&file.to_le_bytes()))
             .map_err(failed)?;
-        let (kind, documents) = (KIND.to_owned(), self.of.len() as u64);
+        let (kind, documents) = (KIND.to_owned(), self.of.len().to_u64());
         let [files, bad] =
             [&self.files[..], bad].map(|names| names.iter().map(|name| name.to_string()).collect());
         out.finish(&Description {
@@ -80,7 +81,7 @@ impl FilesOf {
             .iter()
             .map(|bytes| u32::from_le_bytes(*bytes))
             .collect();
-        if kind != KIND || of.iter().any(|&file| file as usize >= files.len()) {
+        if kind != KIND || of.iter().any(|&file| file.to_usize() >= files.len()) {
             return Err(wrong());
         }
         let [files, bad] = [files, bad].map(|names| names.into_iter().map(Arc::from).collect());
@@ -90,7 +91,7 @@ impl FilesOf {
     /// The file of a document, if it is there.
     pub fn file(&self, document: u32) -> Option<&Arc<str>> {
         self.of
-            .get(document as usize)
-            .map(|&file| &self.files[file as usize])
+            .get(document.to_usize())
+            .map(|&file| &self.files[file.to_usize()])
     }
 }

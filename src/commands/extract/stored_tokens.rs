@@ -2,6 +2,7 @@
 //! each document the spans.
 
 use crate::base::ids::DocNo;
+use crate::base::num::{ToU32, ToU64, ToUsize};
 use crate::{
     base::{
         codec::{Fields, put_varint},
@@ -83,7 +84,7 @@ pub fn hash_tokens(tokens: &Tokens, number: Option<u32>, out: &mut Vec<u64>) {
 
 /// Tokens and spans of some documents, one after the other.
 #[derive(Default)]
-pub struct SomeTokens {
+pub struct TokenBatch {
     documents: Vec<One>,
     pub tokens: Vec<[u8; 8]>,
     spans: Vec<u8>,
@@ -99,7 +100,7 @@ struct One {
     spans_end: usize,
 }
 
-impl SomeTokens {
+impl TokenBatch {
     /// Adds a document that the index has.
     pub fn push(&mut self, at: At, row: &Row, tokens: &Tokens, hashes: &[u64]) {
         self.tokens
@@ -140,7 +141,7 @@ fn put_spans(spans: &[Span], out: &mut Vec<u8>) {
     for (number, Span { start, end }) in spans.iter().enumerate() {
         if number % SPAN_STEP == 0 {
             marks.extend(before.to_le_bytes());
-            marks.extend((all.len() as u32).to_le_bytes());
+            marks.extend((all.len().to_u32()).to_le_bytes());
         }
         put_varint(&mut all, u64::from(start.wrapping_sub(before)));
         put_varint(&mut all, u64::from(end.wrapping_sub(*start)));
@@ -197,7 +198,7 @@ impl Stored {
         let mut tokens = TempFile::new(directory)?;
         // A token that is no other comes before each text, and after the last.
         tokens.append(&0_u64.to_le_bytes())?;
-        let text_of = vec![NONE; index.manifest.numbers as usize];
+        let text_of = vec![NONE; index.manifest.numbers.to_usize()];
         Ok(Self {
             texts: Vec::new(),
             documents: Vec::new(),
@@ -210,7 +211,7 @@ impl Stored {
     /// Takes documents in the order in which they are read. `each` is told of all of them: which of `read` it is, where in it its tokens are, and the text if it is a new one.
     pub fn add(
         &mut self,
-        read: &SomeTokens,
+        read: &TokenBatch,
         mut each: impl FnMut(usize, Range<usize>, Option<Text>),
     ) -> Result<()> {
         let (mut tokens, mut first, mut spans_start) =
@@ -220,14 +221,14 @@ impl Stored {
             let (of_tokens, of_spans) =
                 (first..document.tokens_end, spans_start..document.spans_end);
             (first, spans_start) = (document.tokens_end, document.spans_end);
-            let known = &mut self.text_of[document.representative as usize];
+            let known = &mut self.text_of[document.representative.to_usize()];
             let is_new = *known == NONE && !document.is_dropped;
             let text = Text {
-                start: base / 8 + tokens.len() as u64,
-                tokens: of_tokens.len() as u32,
+                start: base / 8 + tokens.len().to_u64(),
+                tokens: of_tokens.len().to_u32(),
             };
             if is_new {
-                *known = self.texts.len() as u32;
+                *known = self.texts.len().to_u32();
                 self.texts.push(text);
                 tokens.extend_from_slice(&read.tokens[of_tokens.clone()]);
                 tokens.push(u64::from(*known + 1).to_le_bytes());
@@ -279,8 +280,8 @@ impl Mapped {
         first: usize,
         last: usize,
     ) -> Option<Span> {
-        let spans = self.spans.get(document.spans as usize..)?;
-        let [first, last] = [first, last].map(|number| span(spans, text.tokens as usize, number));
+        let spans = self.spans.get(document.spans.to_usize()..)?;
+        let [first, last] = [first, last].map(|number| span(spans, text.tokens.to_usize(), number));
         Some(Span {
             start: first?.start,
             end: last?.end,

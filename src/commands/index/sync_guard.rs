@@ -1,5 +1,6 @@
 //! What keeps `sync` from emptying an index by mistake: it is called as it was before, and it removes no more than it may.
 
+use crate::base::num::ToF64;
 use crate::{
     index::{Known, Walk},
     text::corpus::{self, Records},
@@ -69,7 +70,7 @@ impl MaxRemove {
         match self {
             Self::Half => removed.saturating_mul(2) <= documents,
             Self::Documents(most) => removed <= most,
-            Self::Percent(percent) => removed as f64 * 100.0 <= percent * documents as f64,
+            Self::Percent(percent) => removed.to_f64() * 100.0 <= percent * documents.to_f64(),
         }
     }
 

@@ -1,23 +1,25 @@
 //! The commit that [`super::sync`] would make, in steps that many processes can do: what is to be read, who is who, and the commit itself.
 
+use crate::base::num::ToU64;
 use crate::{
     base::{
         error::{Error, Place, Problem, Result},
         files::{WriteLock, atomic_dir, durable},
     },
     commands::{
-        BlotOptions, Settings, Watch,
-        blot::ToBlots,
-        files_of::FilesOf,
+        BlotOptions, Observer, Settings,
+        blot::DocumentBlotter,
+        index::document_files::DocumentFiles,
         index::{
             build::range_name,
-            change::{is_of_shared_chunks, join_segments, refused},
-            removal::{MaxRemove, ensure_walked_alike, walk_of},
-            steps::{
-                PartFiles, PostedBy, StepOptions, TARGETS, Targets, place, place_segment,
+            build_steps::{
+                PartFiles, PostingOwners, StepOptions, TARGETS, Targets, place, place_segment,
                 write_numbered,
             },
-            sync::{Following, NotFound, state_path},
+            commit::{is_of_shared_chunks, join_segments, refused},
+            sync::state_path,
+            sync_guard::{MaxRemove, ensure_walked_alike, walk_of},
+            tracked_files::{MissingDocuments, TrackedFiles},
         },
     },
     index::{
@@ -48,7 +50,7 @@ pub fn files_to_read(
             "an index of shared chunks: what is shared changes with every document; make it anew with dedup-spex",
         ));
     }
-    ToBlots::as_index(blots, &index.manifest, directory)?;
+    DocumentBlotter::as_index(blots, &index.manifest, directory)?;
     let state = state_path(directory);
     let known = Known::open(&state, &index.manifest.scheme);
     ensure_walked_alike(
@@ -57,11 +59,16 @@ pub fn files_to_read(
         &state,
     )
     .map_err(|what| refused(directory, what))?;
-    let mut following = Following::new(&index, known.as_ref());
-    let mut walked = Walked::default();
-    following.walk(false, &settings.corpus, &mut walked)?;
-    let to_read = std::mem::take(&mut following.to_read);
-    ensure_may_go(&following.sure_to_go()?, max_remove, settings, directory)?;
+    let mut tracked = TrackedFiles::new(&index, known.as_ref());
+    let mut walked = WalkRecorder::default();
+    tracked.walk(false, &settings.corpus, &mut walked)?;
+    let to_read = std::mem::take(&mut tracked.to_read);
+    ensure_may_remove(
+        &tracked.certain_removals()?,
+        max_remove,
+        settings,
+        directory,
+    )?;
     let found = walked
         .left_out
         .into_iter()
@@ -72,14 +79,14 @@ pub fn files_to_read(
 }
 
 /// Refuses to remove more documents than may go.
-fn ensure_may_go(
-    not_found: &NotFound,
+fn ensure_may_remove(
+    not_found: &MissingDocuments,
     max_remove: MaxRemove,
     settings: &Settings,
     directory: &Path,
 ) -> Result<()> {
     let refusal = max_remove.refusal(
-        not_found.at.len() as u64,
+        not_found.at.len().to_u64(),
         not_found.documents,
         &settings.corpus.paths,
     );
@@ -88,12 +95,12 @@ fn ensure_may_go(
 
 /// What was found when files were looked for, but for the files to read.
 #[derive(Default)]
-struct Walked {
+struct WalkRecorder {
     left_out: Vec<SkippedFile>,
     account: Account,
 }
 
-impl Watch for Walked {
+impl Observer for WalkRecorder {
     fn problem(&mut self, problem: &Problem) {
         self.left_out.push(SkippedFile::unreadable(problem.clone()));
     }
@@ -155,7 +162,7 @@ fn files_of(manifest: &Manifest) -> impl Iterator<Item = &FileSeal> {
 }
 
 /// An index that follows its files.
-pub struct Followed<'a> {
+pub struct SyncTarget<'a> {
     /// What is known of files is beside it.
     pub index: &'a Path,
     /// What [`stage_base`] made.
@@ -164,7 +171,7 @@ pub struct Followed<'a> {
 }
 
 /// A slice, and what was made of it.
-pub struct SliceMade {
+pub struct ReadSlice {
     pub slice: PathBuf,
     pub made: PathBuf,
 }
@@ -172,9 +179,9 @@ pub struct SliceMade {
 /// Numbers the documents that were read, beside those that the index has: `docs`, `targets`, and what is `known` of files.
 pub fn number_changes(
     options: &StepOptions,
-    of: &Followed<'_>,
+    of: &SyncTarget<'_>,
     settings: &Settings,
-    slices: &[SliceMade],
+    slices: &[ReadSlice],
     output: &Path,
 ) -> Result<()> {
     options.make_with(output, |directory| {
@@ -187,17 +194,18 @@ pub fn number_changes(
             &state,
         )
         .map_err(|what| refused(of.index, what))?;
-        let mut following = Following::new(&index, known.as_ref());
-        let mut walked = Walked::default();
-        following.walk(false, &settings.corpus, &mut walked)?;
-        ensure_as_planned(&following, slices)?;
-        let is_as_it_was = following.is_as_it_was();
+        let mut tracked = TrackedFiles::new(&index, known.as_ref());
+        let mut walked = WalkRecorder::default();
+        tracked.walk(false, &settings.corpus, &mut walked)?;
+        ensure_as_planned(&tracked, slices)?;
+        let is_unchanged = tracked.is_unchanged();
         let mut numbering = Numbering::new(Some(Change::new(&index)));
-        let (mut seen, mut posted, mut bad) = (IdSet::default(), PostedBy::default(), Vec::new());
-        for SliceMade { made, .. } in slices {
+        let (mut seen, mut posted, mut bad) =
+            (IdSet::default(), PostingOwners::default(), Vec::new());
+        for ReadSlice { made, .. } in slices {
             let (documents, files) = (
                 Documents::open(&made.join("docs"))?,
-                FilesOf::open(&made.join(FilesOf::NAME))?,
+                DocumentFiles::open(&made.join(DocumentFiles::NAME))?,
             );
             posted.start();
             for place in 0..documents.len() {
@@ -211,29 +219,25 @@ pub fn number_changes(
                     // It is told when the index is gathered; its file keeps the documents it had.
                     bad.push(file.clone());
                     posted.repeat(id);
-                } else if !following.is_duplicate(&id, &Place::file(file.clone()))? {
+                } else if !tracked.is_duplicate(&id, &Place::file(file.clone()))? {
                     let (taken, at) = numbering.add(id.clone().into(), row)?;
                     posted.note(place, &row, at);
-                    following.note(file, &id, &row, taken)?;
+                    tracked.note(file, &id, &row, taken)?;
                 }
             }
             bad.extend(files.bad);
         }
-        let problems = following
-            .duplicates
-            .iter()
-            .map(ToString::to_string)
-            .collect();
+        let problems = tracked.duplicates.iter().map(ToString::to_string).collect();
         bad.extend(
-            following
+            tracked
                 .duplicates
                 .iter()
                 .map(|problem| problem.place.file.clone()),
         );
-        following.keep_bad(&bad)?;
-        if !is_as_it_was {
-            let not_found = following.not_found()?;
-            ensure_may_go(&not_found, of.max_remove, settings, of.index)?;
+        tracked.keep_documents_of_bad_files(&bad)?;
+        if !is_unchanged {
+            let not_found = tracked.not_found()?;
+            ensure_may_remove(&not_found, of.max_remove, settings, of.index)?;
             not_found
                 .at
                 .into_iter()
@@ -245,7 +249,7 @@ pub fn number_changes(
             &directory.join("known"),
             String::new(),
             walk,
-            following.into_states(&numbers)?,
+            tracked.into_states(&numbers)?,
         )?;
         // What was left out is in the slices.
         Ok((problems, Account::of_unchanged(walked.account.unchanged)))
@@ -253,9 +257,9 @@ pub fn number_changes(
 }
 
 /// The files that must be read are those of the slices, as they were.
-fn ensure_as_planned(following: &Following<'_>, slices: &[SliceMade]) -> Result<()> {
+fn ensure_as_planned(tracked: &TrackedFiles<'_>, slices: &[ReadSlice]) -> Result<()> {
     let mut planned = Vec::new();
-    for SliceMade { slice, .. } in slices {
+    for ReadSlice { slice, .. } in slices {
         for found in CorpusSlice::open(slice)?.entries(None) {
             match found {
                 WalkItem::File(entry) => planned.push(entry.path),
@@ -264,7 +268,7 @@ fn ensure_as_planned(following: &Following<'_>, slices: &[SliceMade]) -> Result<
             }
         }
     }
-    let to_read = || following.to_read.iter().map(|entry| &entry.path);
+    let to_read = || tracked.to_read.iter().map(|entry| &entry.path);
     if to_read().eq(&planned) {
         return Ok(());
     }

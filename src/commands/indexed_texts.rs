@@ -1,5 +1,6 @@
 //! The texts of an index's documents, from wherever they are now.
 
+use crate::base::num::ToU64;
 use crate::{
     base::error::{Place, Problem},
     index::Index,
@@ -13,7 +14,7 @@ use std::{io, path::PathBuf, sync::OnceLock};
 
 /// Reads documents by id. An id is the path of a file, below one of the directories if some are given, else below the current one, and leads nowhere else; if it is
 /// not there it is looked for in the files of the corpus, which are read once, when the first document is missing.
-pub struct Library<'i> {
+pub struct IndexedTexts<'i> {
     index: &'i Index,
     /// Where to look: directories, and files with a document a line.
     corpus: Vec<PathBuf>,
@@ -25,14 +26,14 @@ pub struct Library<'i> {
 }
 
 /// Why there is no text.
-pub enum Unread {
+pub enum UnreadableText {
     /// It cannot be read.
     Missing(Problem),
     /// It is not the one that was indexed.
     Changed(Problem),
 }
 
-impl Unread {
+impl UnreadableText {
     pub fn into_problem(self) -> Problem {
         match self {
             Self::Missing(problem) | Self::Changed(problem) => problem,
@@ -42,7 +43,7 @@ impl Unread {
 
 const REMEDY: &str = "say where the documents are with --corpus PATH";
 
-impl<'i> Library<'i> {
+impl<'i> IndexedTexts<'i> {
     /// `options` say how files are read: the fields of NDJSON, what to do about text that is not UTF-8.
     pub fn new(index: &'i Index, corpus: &[PathBuf], options: &corpus::Options) -> Self {
         let options = corpus::Options {
@@ -71,11 +72,11 @@ impl<'i> Library<'i> {
     }
 
     /// The text of a document, as it was indexed.
-    pub fn read(&self, id: &str) -> Result<String, Unread> {
-        let text = self.text(id).map_err(Unread::Missing)?;
+    pub fn read(&self, id: &str) -> Result<String, UnreadableText> {
+        let text = self.text(id).map_err(UnreadableText::Missing)?;
         if self.is_changed(id, &text) {
             let what = "the text is not the one that was indexed, and is left out; dedup-index sync brings the index up to date";
-            return Err(Unread::Changed(Problem::new(Place::file(id), what)));
+            return Err(UnreadableText::Changed(Problem::new(Place::file(id), what)));
         }
         Ok(text)
     }
@@ -142,7 +143,7 @@ impl<'i> Library<'i> {
         let mut tokens = Tokens::default();
         let is_same = |tokens: &Tokens| {
             row.hash.map_or_else(
-                || tokens.len() as u64 == u64::from(row.tokens),
+                || tokens.len().to_u64() == u64::from(row.tokens),
                 |hash| tokens.hash() == hash,
             )
         };

@@ -1,8 +1,9 @@
 //! Documents to tokens.
 
+use crate::base::num::ToU64;
 use crate::{
     base::error::{Error, Place, Result},
-    commands::{Settings, Stage, Summary, Watch, run_to_stream},
+    commands::{DocumentStage, Observer, Settings, Summary, run_to_stream},
     text::{
         corpus::{Content, InputDocument, Source},
         scheme::TokenScheme,
@@ -24,13 +25,13 @@ pub fn tokenize(
     options: &TokenizeOptions,
     settings: &Settings,
     out: impl Write,
-    watch: &mut dyn Watch,
+    observer: &mut dyn Observer,
 ) -> Result<Summary> {
     let mut source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
     let scheme = token_scheme(options.tokenizer.as_ref(), source.first_header())?;
     let header = Header::new(StreamKind::Tokens, scheme.to_string());
     source.expect(vec![header.clone()]);
-    let stage = Tokenize {
+    let stage = TokenEncoder {
         tokens: Tokens::new(options.with_spans),
         codec: TokenCodec {
             with_spans: options.with_spans,
@@ -39,7 +40,7 @@ pub fn tokenize(
         most_bytes: settings.limits.memory_bytes,
         tokenize: SchemeTokenizer::new(&scheme),
     };
-    run_to_stream(&stage, source, &header, settings, out, watch)
+    run_to_stream(&stage, source, &header, settings, out, observer)
 }
 
 /// The scheme that was asked for, else that of the stream, else words.
@@ -61,7 +62,7 @@ pub(super) fn token_scheme(
 }
 
 #[derive(Clone)]
-struct Tokenize {
+struct TokenEncoder {
     tokenize: SchemeTokenizer,
     tokens: Tokens,
     codec: TokenCodec,
@@ -70,7 +71,7 @@ struct Tokenize {
     most_bytes: u64,
 }
 
-impl Stage for Tokenize {
+impl DocumentStage for TokenEncoder {
     type Out = Batch;
 
     fn take(&mut self, item: &InputDocument<'_>, out: &mut Batch) -> Result<(), String> {
@@ -100,7 +101,7 @@ impl Stage for Tokenize {
             bytes: item.bytes,
             hash: Some(item.hash.unwrap_or_else(|| tokens.hash())),
         };
-        if matches!(item.content, Content::Text(text) if text.len() as u64 > self.most_bytes) {
+        if matches!(item.content, Content::Text(text) if text.len().to_u64() > self.most_bytes) {
             let tokens = std::mem::replace(&mut self.tokens, Tokens::new(self.codec.with_spans));
             out.push_large(&record, LargeContent::Tokens(self.codec, tokens));
             return Ok(());

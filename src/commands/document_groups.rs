@@ -1,6 +1,7 @@
 //! Which documents belong together, so that they are not compared: one author's, one team's.
 
 use crate::base::error::{Error, Place, Problem, Result};
+use crate::base::num::ToU32;
 use std::{
     collections::HashMap,
     fs::File,
@@ -20,7 +21,7 @@ pub enum Grouping {
 
 /// The group of each document.
 #[derive(Debug)]
-pub enum Groups {
+pub enum DocumentGroups {
     /// Of each id its group, and the line that says so.
     Listed {
         file: Arc<str>,
@@ -29,7 +30,7 @@ pub enum Groups {
     Depth(usize),
 }
 
-impl Groups {
+impl DocumentGroups {
     /// Memory: with a file, its size and some fifty bytes a line.
     pub fn read(grouping: &Grouping) -> Result<Self> {
         match grouping {
@@ -59,7 +60,7 @@ impl Groups {
             else {
                 return Err(wrong("expected an id, a tab and a group".to_owned()));
             };
-            let next = numbers.len() as u32;
+            let next = numbers.len().to_u32();
             let group = *numbers.entry(group.to_owned()).or_insert(next);
             let (known, first) = *of.entry(id.to_owned()).or_insert((group, number));
             if known != group {
@@ -142,7 +143,7 @@ mod tests {
 
     #[test]
     fn by_path() {
-        let groups = Groups::Depth(2);
+        let groups = DocumentGroups::Depth(2);
         assert!(
             groups.are_together("a/b/1", "./a//b/2/3")
                 && !groups.are_together("a/b/1", "a/c/1")
@@ -158,7 +159,7 @@ mod tests {
         let path = directory.path().join("groups");
         let read = |text: &str| {
             std::fs::write(&path, text).unwrap();
-            Groups::read(&Grouping::File(path.clone()))
+            DocumentGroups::read(&Grouping::File(path.clone()))
         };
         let groups = read("a\tx\nb\ty\r\n\nc\tx\nwith\ttab\tx\n").unwrap();
         assert!(

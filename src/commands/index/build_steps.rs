@@ -9,13 +9,14 @@
 //! Which documents count, and where they stand in the whole, is only known from the documents of all slices; what numbers sets have only from the
 //! sets of all ranges. All else is done range by range.
 
+use crate::base::num::{ToU32, ToUsize};
 use crate::{
     base::{
         error::{Error, Result},
         files::{Sealed, SealedWriter, atomic_dir, durable},
         parallel::Limits,
     },
-    commands::index::{build::write_new, built::Built},
+    commands::index::{build::write_new, build_record::BuildRecord},
     index::{
         Both, Documents, FileSeal, Index, Manifest, Means, Numbered, Numbering, Reduced, Row,
         SegmentEntry, SetNumbers, View, join_words, make_part, merge_words,
@@ -60,11 +61,11 @@ impl StepOptions {
     ) -> Result<()> {
         atomic_dir::create(output, |beside| {
             let (problems, account) = work(beside)?;
-            Built {
+            BuildRecord {
                 of: self.of.clone(),
                 problems,
                 account,
-                ..Built::default()
+                ..BuildRecord::default()
             }
             .write(beside)
         })
@@ -75,7 +76,7 @@ impl StepOptions {
 const NONE: u32 = u32::MAX;
 
 #[derive(Debug, Serialize, Deserialize)]
-struct TargetsOf {
+struct TargetsDescription {
     kind: String,
     /// How many documents each slice has.
     slices: Vec<u32>,
@@ -96,13 +97,13 @@ pub(crate) const TARGETS: &str = "targets";
 /// Where the documents of slices stand in the whole.
 pub struct Targets {
     file: Sealed,
-    of: TargetsOf,
+    of: TargetsDescription,
 }
 
 impl Targets {
     pub fn open(path: &Path) -> Result<Self> {
         let file = Sealed::open(path)?;
-        let of: TargetsOf = file.describe()?;
+        let of: TargetsDescription = file.describe()?;
         if of.kind != TARGETS || of.repeated.len() != of.slices.len() {
             return Err(file.damaged(0, "the description of the targets contradicts itself"));
         }
@@ -156,8 +157,11 @@ impl Targets {
 /// Of documents with one id the first is kept. Memory: some hundred bytes a document, and its id.
 pub fn number_documents(options: &StepOptions, slices: &[PathBuf], output: &Path) -> Result<()> {
     options.make(output, |directory| {
-        let (mut numbering, mut seen, mut posted) =
-            (Numbering::new(None), IdSet::default(), PostedBy::default());
+        let (mut numbering, mut seen, mut posted) = (
+            Numbering::new(None),
+            IdSet::default(),
+            PostingOwners::default(),
+        );
         for slice in slices {
             let documents = Documents::open(slice)?;
             posted.start();
@@ -176,13 +180,13 @@ pub fn number_documents(options: &StepOptions, slices: &[PathBuf], output: &Path
 
 /// Who posts the documents of slices, as far as contents do not tell.
 #[derive(Default)]
-pub(crate) struct PostedBy {
+pub(crate) struct PostingOwners {
     /// Of each slice, documents that nothing tells from others but their place, and where they stand.
     alone: Vec<Vec<(u32, u32)>>,
     repeated: Vec<Vec<String>>,
 }
 
-impl PostedBy {
+impl PostingOwners {
     /// Another slice follows.
     pub fn start(&mut self) {
         self.alone.push(Vec::new());
@@ -209,7 +213,7 @@ pub(crate) fn write_numbered(
     directory: &Path,
     slices: &[PathBuf],
     numbering: Numbering<'_>,
-    posted: PostedBy,
+    posted: PostingOwners,
 ) -> Result<Vec<u32>> {
     let (targets, counts) = targets_of(slices, &numbering, &posted.alone)?;
     let is_empty = numbering.is_empty() && numbering.is_change();
@@ -221,10 +225,10 @@ pub(crate) fn write_numbered(
     } = numbering.settle(None)?;
     let own = documents.iter().filter(|document| !document.row.is_alias());
     let postings = own.map(|document| u64::from(document.row.posted)).sum();
-    let count = documents.len() as u32;
+    let count = documents.len().to_u32();
     write_documents(&directory.join("docs"), &mut documents, &effects)?;
     let (kind, repeated) = (TARGETS.to_owned(), posted.repeated);
-    let of = TargetsOf {
+    let of = TargetsDescription {
         kind,
         slices: counts,
         documents: count,
@@ -253,7 +257,7 @@ fn targets_of(
     let (mut targets, mut counts, mut is_taken) = (
         Vec::new(),
         Vec::new(),
-        vec![false; numbering.len() as usize],
+        vec![false; numbering.len().to_usize()],
     );
     for (slice, alone) in slices.iter().zip(alone) {
         let documents = Documents::open(slice)?;
@@ -265,12 +269,12 @@ fn targets_of(
                 .filter(|_| !row.is_alias())
                 .and_then(|hash| numbering.place_of(hash));
             let target =
-                first.filter(|&first| !std::mem::replace(&mut is_taken[first as usize], true));
+                first.filter(|&first| !std::mem::replace(&mut is_taken[first.to_usize()], true));
             targets.push(target.unwrap_or(NONE));
         }
         alone
             .iter()
-            .for_each(|&(place, target)| targets[start + place as usize] = target);
+            .for_each(|&(place, target)| targets[start + place.to_usize()] = target);
         counts.push(documents.len());
     }
     Ok((targets, counts))
@@ -302,7 +306,7 @@ pub fn reduce_range(
     };
     for (file, numbers) in &files {
         let is_same = (file.scheme(), file.buckets()) == (first.scheme(), first.buckets());
-        if !is_same || file.documents() as usize != numbers.len() {
+        if !is_same || file.documents().to_usize() != numbers.len() {
             return Err(file
                 .file()
                 .damaged(0, "the runs of another range, scheme or slice"));
@@ -515,7 +519,7 @@ pub(crate) fn place_segment(
         .collect::<Result<_>>()?;
     Ok(SegmentEntry {
         changes: [generation; 2],
-        parts: files.parts.len() as u32,
+        parts: files.parts.len().to_u32(),
         files: seals,
         name,
     })

@@ -2,27 +2,27 @@
 
 use crate::{
     base::error::{Place, Problem},
-    commands::Watch,
+    commands::Observer,
     text::corpus::{RecordWithoutText, SkippedInput},
 };
 use std::{collections::BTreeSet, sync::Arc};
 
 /// So many records without a text are named one by one; the others of a file are counted.
-const NAMED: u64 = 3;
+const MAX_NAMED: u64 = 3;
 /// So many fields of such records are listed.
-const LISTED: usize = 12;
+const MAX_FIELDS: usize = 12;
 
-/// Passes flaws on to a [`Watch`]. Records without a text come in crowds, for a field was named wrongly: of each file the first
+/// Passes flaws on to a [`Observer`]. Records without a text come in crowds, for a field was named wrongly: of each file the first
 /// few are reported, and the others together.
 #[derive(Default)]
-pub struct Flaws {
+pub struct InputProblems {
     /// Inputs that could not be used.
     pub problems: u64,
-    crowd: Option<Crowd>,
+    textless_records: Option<TextlessRecords>,
 }
 
 /// Records of a file that have no text.
-struct Crowd {
+struct TextlessRecords {
     file: Arc<str>,
     what: String,
     textless: u64,
@@ -30,64 +30,66 @@ struct Crowd {
     fields: BTreeSet<String>,
 }
 
-impl Flaws {
+impl InputProblems {
     /// Reports the flaws of a chunk, and counts its documents. `file`: the one that the chunk is a part of.
     pub fn report(
         &mut self,
         flaws: &[SkippedInput],
         file: Option<&Arc<str>>,
         documents: u64,
-        watch: &mut dyn Watch,
+        observer: &mut dyn Observer,
     ) {
-        if let Some(crowd) = self.crowd.as_ref()
-            && file.is_some_and(|file| *file != crowd.file)
+        if let Some(textless_records) = self.textless_records.as_ref()
+            && file.is_some_and(|file| *file != textless_records.file)
         {
-            self.finish(watch);
+            self.finish(observer);
         }
         for flaw in flaws {
             match flaw {
                 SkippedInput::Problem(problem) => {
                     self.problems += 1;
-                    watch.problem(problem);
+                    observer.problem(problem);
                 }
                 SkippedInput::File(left) => {
                     self.problems += u64::from(left.is_error());
-                    watch.left_out(left);
+                    observer.left_out(left);
                 }
-                SkippedInput::NoText(textless) => self.see(textless, watch),
+                SkippedInput::NoText(textless) => self.see(textless, observer),
             }
         }
-        match (&mut self.crowd, file) {
-            (Some(crowd), _) => crowd.documents += documents,
+        match (&mut self.textless_records, file) {
+            (Some(textless_records), _) => textless_records.documents += documents,
             // A file of which the first records are fine may have others further on.
             (None, Some(file)) if documents > 0 => {
-                self.crowd = Some(Crowd::new(file.clone(), documents))
+                self.textless_records = Some(TextlessRecords::new(file.clone(), documents))
             }
             _ => {}
         }
     }
 
-    fn see(&mut self, textless: &RecordWithoutText, watch: &mut dyn Watch) {
+    fn see(&mut self, textless: &RecordWithoutText, observer: &mut dyn Observer) {
         let RecordWithoutText {
             place,
             what,
             fields,
         } = textless;
-        let crowd = self
-            .crowd
-            .get_or_insert_with(|| Crowd::new(place.file.clone(), 0));
-        crowd.what.clone_from(what);
-        crowd.textless += 1;
-        let room = LISTED.saturating_sub(crowd.fields.len());
-        crowd.fields.extend(fields.iter().take(room).cloned());
+        let textless_records = self
+            .textless_records
+            .get_or_insert_with(|| TextlessRecords::new(place.file.clone(), 0));
+        textless_records.what.clone_from(what);
+        textless_records.textless += 1;
+        let room = MAX_FIELDS.saturating_sub(textless_records.fields.len());
+        textless_records
+            .fields
+            .extend(fields.iter().take(room).cloned());
         self.problems += 1;
-        if crowd.textless <= NAMED {
+        if textless_records.textless <= MAX_NAMED {
             let has = if fields.is_empty() {
                 "no fields".to_owned()
             } else {
                 listed(fields)
             };
-            watch.problem(&Problem::new(
+            observer.problem(&Problem::new(
                 place.clone(),
                 format!("{what}; it has {has}"),
             ));
@@ -95,14 +97,14 @@ impl Flaws {
     }
 
     /// The input, or a file of it, has ended.
-    pub fn finish(&mut self, watch: &mut dyn Watch) {
-        let Some(Crowd {
+    pub fn finish(&mut self, observer: &mut dyn Observer) {
+        let Some(TextlessRecords {
             file,
             what,
             textless,
             documents,
             fields,
-        }) = self.crowd.take()
+        }) = self.textless_records.take()
         else {
             return;
         };
@@ -113,17 +115,17 @@ impl Flaws {
         let what = match documents {
             _ if textless == 0 => return,
             0 => format!("no document: each of its {textless} records has {what}, but {remedy}"),
-            _ if textless <= NAMED => return,
+            _ if textless <= MAX_NAMED => return,
             _ => format!(
                 "{textless} of {} records have {what}, but {remedy}",
                 textless + documents
             ),
         };
-        watch.problem(&Problem::new(Place::file(file), what));
+        observer.problem(&Problem::new(Place::file(file), what));
     }
 }
 
-impl Crowd {
+impl TextlessRecords {
     fn new(file: Arc<str>, documents: u64) -> Self {
         Self {
             file,
@@ -136,10 +138,14 @@ impl Crowd {
 }
 
 fn listed(fields: &[String]) -> String {
-    let more = if fields.len() > LISTED { ", …" } else { "" };
+    let more = if fields.len() > MAX_FIELDS {
+        ", …"
+    } else {
+        ""
+    };
     let names: Vec<String> = fields
         .iter()
-        .take(LISTED)
+        .take(MAX_FIELDS)
         .map(|field| format!("'{field}'"))
         .collect();
     format!("{}{more}", names.join(", "))

@@ -1,0 +1,175 @@
+//! Which blots are made.
+
+use super::DocumentBlotter;
+use crate::{
+    base::error::{Error, Place, Result},
+    blot as schemes,
+    blot::{Run, Shape, select::is_of_shared_chunks},
+    commands::{Settings, tokenize::token_scheme},
+    text::{
+        corpus::{CorpusSlice, Source},
+        scheme::{BlotScheme, SelectScheme, WindowSchemes},
+        stream::{Header, StreamKind},
+        token::{Rule, Tokenizer},
+    },
+};
+
+/// What is None is taken from the stream that comes in, or is the default.
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
+pub struct BlotOptions {
+    pub tokenizer: Option<Tokenizer>,
+    pub scheme: Option<WindowSchemes>,
+    pub k: Option<u32>,
+    pub interleave: Option<u32>,
+    pub bits: Option<u8>,
+    pub select: Option<SelectScheme>,
+}
+
+impl BlotOptions {
+    pub(super) fn is_empty(&self) -> bool {
+        self.tokenizer.is_none()
+            && self.scheme.is_none()
+            && self.k.is_none()
+            && self.interleave.is_none()
+            && self.bits.is_none()
+            && self.select.is_none()
+    }
+}
+
+/// Windows of words, and of bases.
+const DEFAULT_K: u32 = 8;
+const DEFAULT_K_DNA: u32 = 31;
+pub(super) const DEFAULT_BITS: u8 = 32;
+
+/// The tokens of a window, where nothing else is said.
+pub fn default_window(rule: Rule) -> u32 {
+    if rule == Rule::Dna {
+        DEFAULT_K_DNA
+    } else {
+        DEFAULT_K
+    }
+}
+
+/// Opens a corpus, and finds out what blots to make of it.
+pub(crate) fn open(
+    options: &BlotOptions,
+    settings: &Settings,
+) -> Result<(Source, DocumentBlotter)> {
+    let mut source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
+    if let Some(path) = &settings.corpus.slice {
+        // What the whole corpus opens with was looked at when it was cut into slices.
+        let slice = CorpusSlice::open(path)?;
+        let header = Header::new(StreamKind::Blots, slice.scheme().to_owned());
+        let blots =
+            DocumentBlotter::as_stream(options, &header, &Place::file(slice.file().clone()))?;
+        blots.expect_in(&mut source);
+        return Ok((source, blots));
+    }
+    open_source(options, source)
+}
+
+pub(super) fn open_source(
+    options: &BlotOptions,
+    mut source: Source,
+) -> Result<(Source, DocumentBlotter)> {
+    let first = source.first_header().cloned();
+    let blots = match first
+        .as_ref()
+        .filter(|(header, _)| header.kind == StreamKind::Blots)
+    {
+        Some((header, place)) => DocumentBlotter::as_stream(options, header, place)?,
+        None if options.select.as_ref().is_some_and(is_of_shared_chunks) => {
+            return Err(Error::Usage(
+                "--select spex needs a file: make it with dedup-spex --filter-out FILE, and say spex:FILE".to_owned(),
+            ));
+        }
+        None => DocumentBlotter::new(
+            options,
+            token_scheme(options.tokenizer.as_ref(), first.as_ref())?,
+        )?,
+    };
+    blots.expect_in(&mut source);
+    Ok((source, blots))
+}
+
+/// What blots a corpus would have.
+pub fn scheme_of(options: &BlotOptions, settings: &Settings) -> Result<BlotScheme> {
+    Ok(open(options, settings)?.1.scheme)
+}
+
+impl BlotOptions {
+    /// Refuses what makes no sense of a print.
+    pub(crate) fn ensure_only_tokens(&self, with_positions: bool) -> Result<()> {
+        for (flag, is_given) in [
+            ("-k", self.k.is_some()),
+            ("--interleave", self.interleave.is_some()),
+            ("--bits", self.bits.is_some()),
+            ("--select", self.select.is_some()),
+            ("--positions", with_positions),
+        ] {
+            if is_given {
+                return Err(Error::Usage(format!(
+                    "{flag} has no meaning with --scheme minhash:256, which is one print of the whole document"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// What was not asked for is as in a stream.
+    pub(super) fn completed_by(&self, found: &BlotScheme) -> Self {
+        let Self {
+            tokenizer,
+            scheme,
+            k,
+            interleave,
+            ..
+        } = self.clone();
+        let of_found = schemes::parse(
+            &found.windows,
+            Run {
+                k: DEFAULT_K,
+                interleave: 1,
+            },
+        )
+        .unwrap_or_default();
+        let (scheme, k, interleave) = match (scheme, &of_found[..]) {
+            // One scheme of runs may be named in parts.
+            (
+                scheme,
+                [
+                    schemes::Named {
+                        shape:
+                            Shape::Run {
+                                kind,
+                                k: k_found,
+                                interleave: found,
+                            },
+                        select: None,
+                    },
+                ],
+            ) if scheme.as_ref().is_none_or(schemes::leaves_open) => (
+                scheme.unwrap_or_else(|| kind.name().into()),
+                k.or(Some(*k_found)),
+                interleave.or(Some(*found)),
+            ),
+            (scheme, _) => (
+                scheme.unwrap_or_else(|| found.windows.clone()),
+                k,
+                interleave,
+            ),
+        };
+        let (bits, select) = (
+            self.bits.or(Some(found.bits)),
+            self.select.clone().or_else(|| Some(found.select.clone())),
+        );
+        Self {
+            tokenizer,
+            scheme: Some(scheme),
+            k,
+            interleave,
+            bits,
+            select,
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Cuts an index into parts.
+
+use super::{
+    build::{range_name, write_new},
+    commit::refused,
+};
+use crate::{
+    base::{error::Result, files::durable, num::ToU32},
+    index::{Index, Means, PartOf, Rewritten, SegmentFiles, View},
+};
+use std::path::{Path, PathBuf};
+
+/// Cuts an index into range parts, each a directory of its own under `output`: 000, 001, …
+pub fn split(directory: &Path, parts: u32, output: &Path, means: &Means) -> Result<()> {
+    let index = Index::open_whole(directory)?;
+    let view = View::of(&index)?;
+    let ranges = SegmentFiles::parts(parts)?;
+    let targets: Vec<PathBuf> = (0..ranges.len())
+        .map(|part| output.join(range_name(part)))
+        .collect();
+    durable::create_dir_all(output)?;
+    let segments = &index.manifest.segments;
+    let (Some(first), Some(last)) = (segments.first(), segments.last()) else {
+        return Err(refused(
+            directory,
+            "has no segments; it was not made by this program",
+        ));
+    };
+    for (range, target) in ranges.iter().zip(&targets) {
+        let range = PartOf {
+            buckets: [range.start.to_u32(), range.end.to_u32()],
+            parts: first.parts,
+        };
+        let rewritten = Rewritten {
+            directory: target,
+            // A part of an index that is one segment is called as that is: joined again, they are the same, byte for byte.
+            generation: index.manifest.generation,
+            changes: [first.changes[0], last.changes[1]],
+            scheme: &index.manifest.scheme,
+            parts: 1,
+            range: Some(range),
+        };
+        write_new(target, || Ok((rewritten.write(&view, means)?, ())))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,69 @@
+//! The documents of a blot, and its text there.
+
+use crate::base::num::ToU64;
+use crate::{
+    base::error::{Error, Result},
+    commands::{
+        BlotOptions, Observer, QueryOutcome,
+        blot::DocumentBlotter,
+        indexed_texts::{IndexedTexts, UnreadableText},
+    },
+    index::{ChunkTexts, Index},
+    report::{
+        Ndjson, Sink,
+        records::{BlotText, hex_blot},
+    },
+    text::corpus,
+};
+use serde::Serialize;
+use std::{io::Write, path::PathBuf};
+
+/// Writes every document of a blot with the text behind it, as far as its file can be read or the index has it. A text that is not the one that was indexed is a problem.
+///
+/// `corpus` and `reading` say where texts are, as for passages.
+pub fn blot_text(
+    index: &Index,
+    options: &BlotOptions,
+    blot: u64,
+    (corpus, reading): (&[PathBuf], &corpus::Options),
+    out: &mut impl Write,
+    observer: &mut dyn Observer,
+) -> Result<QueryOutcome> {
+    let library = IndexedTexts::new(index, corpus, reading);
+    let mut blots = DocumentBlotter::for_comparison(options, index)?;
+    let kept = ChunkTexts::of(&index.manifest, &index.directory)?;
+    let kept = kept.map(|texts| texts.text(blot)).transpose()?.flatten();
+    let documents = index.ids_with(blot)?;
+    let hex = hex_blot(blot, index.scheme.bits);
+    let mut found = QueryOutcome {
+        matches: documents.len().to_u64(),
+        problems: 0,
+    };
+    for id in &documents {
+        let mut record = BlotText {
+            blot: &hex,
+            bytes: None,
+            doc: id,
+            text: kept.clone(),
+        };
+        // A document of a stream, or one that is elsewhere now, has no text to show, unless the index has it.
+        let read = library.read(id);
+        if let Err(UnreadableText::Changed(problem)) = &read {
+            found.problems += 1;
+            observer.problem(problem);
+        }
+        if let Some((span, text)) = read.ok().and_then(|text| blots.text_of(&text, blot)) {
+            record.bytes = Some([span.start, span.end]);
+            record.text = Some(text);
+        }
+        write_record(&record, out)?;
+    }
+    Ok(found)
+}
+
+/// Writes a record as a line of JSON.
+pub(super) fn write_record(record: &impl Serialize, out: &mut impl Write) -> Result<()> {
+    let mut line = Vec::new();
+    Ndjson.put_record(record, &mut line)?;
+    out.write_all(&line).map_err(Error::output)
+}

@@ -1,0 +1,481 @@
+//! Searches an index for documents that share text with others.
+
+use crate::base::num::ToU64;
+use crate::{
+    align::PreparedText,
+    base::{
+        codec::clear_buffer,
+        error::{Error, Problem, Result},
+        files,
+    },
+    blot::select,
+    commands::{
+        BlotOptions, DocumentStage, Observer, Settings, StageOutput,
+        blot::DocumentBlotter,
+        document_groups::{DocumentGroups, Grouping},
+        excluded_text::{blots_of_files, open_reference},
+        passage_options::{PassageOptions, SharedText},
+        run,
+        text_cache::TextCache,
+    },
+    index::Index,
+    report::{
+        Excerpts, Format, Ndjson, Sink,
+        html::DocumentPage,
+        records::{MatchRecord, QueryAnswer, QueryMatch},
+    },
+    similar::{
+        DocumentSize, ExcludedBlots, IdFilter, IndexSearch, Measure, Score, SearchMatch,
+        SearchScratch,
+    },
+    text::corpus::{Content, InputDocument, Source},
+};
+use std::{
+    collections::HashSet,
+    fs,
+    io::Write,
+    path::PathBuf,
+    sync::{Mutex, PoisonError},
+};
+
+#[derive(Debug, Clone)]
+pub struct QueryOptions {
+    /// They must be those of the index, as far as they are given.
+    pub blots: BlotOptions,
+    pub score: Score,
+    pub threshold: f64,
+    /// The best so many.
+    pub top: usize,
+    /// Blots of more documents do not count.
+    pub max_df: Option<u64>,
+    /// Files whose blots do not count.
+    pub exclude: Vec<PathBuf>,
+    /// Indexes whose blots do not count.
+    pub exclude_indexes: Vec<PathBuf>,
+    /// Files and directories of base text, whose blots do not count.
+    pub base: Vec<PathBuf>,
+    /// Documents of the group of the one that is asked about are passed over.
+    pub groups: Option<Grouping>,
+    pub answers: AnswerFormat,
+    /// With the passages that are shared.
+    pub passages: Option<PassageOptions>,
+    /// The index was made of files: a document is not an answer to itself.
+    pub skips_itself: bool,
+}
+
+/// How answers are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AnswerFormat {
+    /// A record for each match.
+    Matches(Format),
+    /// A line of JSON for each document, whether or not anything was found.
+    Documents,
+    /// Excerpts, for a person to read.
+    Excerpts { with_color: bool },
+    /// A page for a browser; of one document only.
+    Page,
+}
+
+/// What was found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct QueryOutcome {
+    pub matches: u64,
+    /// Inputs that could not be used.
+    pub problems: u64,
+}
+
+/// Writes the best matches of each document, in the order of the documents.
+pub fn query(
+    options: &QueryOptions,
+    index: &Index,
+    settings: &Settings,
+    out: &mut impl Write,
+    observer: &mut dyn Observer,
+) -> Result<QueryOutcome> {
+    let blots = DocumentBlotter::for_comparison(&options.blots, index)?;
+    let selection =
+        (!select::is_complete(&index.scheme.select)).then(|| select::rate(&index.scheme.select));
+    let measure = Measure {
+        score: options.score,
+        threshold: options.threshold,
+        selection,
+    };
+    let reference = options
+        .exclude_indexes
+        .iter()
+        .map(|path| open_reference(path, index))
+        .collect::<Result<Vec<_>>>()?;
+    let files = [&options.exclude[..], &options.base].concat();
+    let excluded = ExcludedBlots::new(
+        index,
+        blots_of_files(&files, &blots, settings, observer)?,
+        &reference,
+    )?;
+    let groups = options
+        .groups
+        .as_ref()
+        .map(DocumentGroups::read)
+        .transpose()?
+        .map(|groups| GroupFilter {
+            groups,
+            asked: Mutex::default(),
+        });
+    let search = IndexSearch {
+        index,
+        measure,
+        top: options.top,
+        max_df: options.max_df.unwrap_or(u64::MAX),
+        excluded,
+    };
+    let mut source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
+    blots.expect_in(&mut source);
+    let mut head = Vec::new();
+    if let AnswerFormat::Matches(format) = options.answers {
+        let found = MatchRecord {
+            estimate: search.measure.selection.is_some(),
+            ..MatchRecord::default()
+        };
+        let shape = QueryMatch {
+            found,
+            ..QueryMatch::default()
+        };
+        format.put_head(&shape, &mut head)?;
+    }
+    out.write_all(&head).map_err(Error::output)?;
+    let texts = options
+        .passages
+        .as_ref()
+        .map(|passages| TextCache::new(passages, index, 2 * settings.limits.threads));
+    let (distinct, scratch) = (Vec::new(), SearchScratch::default());
+    let stage = SearchStage {
+        blots: blots.only_blots(),
+        search: &search,
+        answers: options.answers,
+        texts: texts.as_ref(),
+        groups: groups.as_ref(),
+        skips_itself: options.skips_itself,
+        distinct,
+        scratch,
+    };
+    let (mut asked, mut documents) = (QueryOutcome::default(), 0);
+    let summary = run(&stage, source, settings, observer, |answers, _| {
+        asked.matches += answers.matches;
+        documents += answers.documents;
+        if options.answers == AnswerFormat::Page && documents > 1 {
+            return Err(Error::Usage(
+                "a page is of one document; ask about one after the other".to_owned(),
+            ));
+        }
+        files::ensure_whole()?;
+        out.write_all(&answers.bytes).map_err(Error::output)?;
+        // Whoever asks as documents come waits for the answer.
+        out.flush().map_err(Error::output)
+    })?;
+    let summary = summary.ensure_documents(settings)?;
+    asked.problems = summary.problems + texts.map_or(0, |texts| texts.report_unread(observer));
+    for problem in groups.map_or(Ok(Vec::new()), |groups| groups.unknown(index))? {
+        asked.problems += 1;
+        observer.problem(&problem);
+    }
+    Ok(asked)
+}
+
+/// Whether two ids name one document, as paths may do in several ways.
+fn is_same_file(a: &str, b: &str) -> bool {
+    let file = |id: &str| fs::canonicalize(id).ok().filter(|path| path.is_file());
+    a == b || file(a).is_some_and(|path| file(b) == Some(path))
+}
+
+/// The group of each document, and who was asked about: they need not be in the index.
+struct GroupFilter {
+    groups: DocumentGroups,
+    asked: Mutex<HashSet<String>>,
+}
+
+impl GroupFilter {
+    fn ask(&self, id: &str) {
+        self.asked
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(id.to_owned());
+    }
+
+    fn unknown(self, index: &Index) -> Result<Vec<Problem>> {
+        let asked = self
+            .asked
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        self.groups
+            .unknown(|id| Ok(asked.contains(id) || index.find_id(id)?.is_some()))
+    }
+}
+
+/// Answers for each document.
+struct SearchStage<'s> {
+    blots: DocumentBlotter,
+    search: &'s IndexSearch<'s>,
+    answers: AnswerFormat,
+    texts: Option<&'s TextCache<'s>>,
+    groups: Option<&'s GroupFilter>,
+    skips_itself: bool,
+    distinct: Vec<u64>,
+    scratch: SearchScratch,
+}
+
+impl Clone for SearchStage<'_> {
+    fn clone(&self) -> Self {
+        let Self {
+            blots,
+            search,
+            answers,
+            texts,
+            groups,
+            skips_itself,
+            ..
+        } = self;
+        let (distinct, scratch) = (Vec::new(), SearchScratch::default());
+        Self {
+            blots: blots.clone(),
+            search,
+            answers: *answers,
+            texts: *texts,
+            groups: *groups,
+            skips_itself: *skips_itself,
+            distinct,
+            scratch,
+        }
+    }
+}
+
+/// Answers as they are written.
+#[derive(Default)]
+struct EncodedAnswers {
+    bytes: Vec<u8>,
+    documents: u64,
+    matches: u64,
+}
+
+impl StageOutput for EncodedAnswers {
+    fn drop_documents(&mut self, _: &[usize]) {}
+
+    fn weight(&self) -> u64 {
+        self.bytes.capacity().to_u64()
+    }
+}
+
+impl DocumentStage for SearchStage<'_> {
+    type Out = EncodedAnswers;
+    const IDS_ARE_UNIQUE: bool = false;
+
+    fn take(&mut self, item: &InputDocument<'_>, out: &mut EncodedAnswers) -> Result<(), String> {
+        let all = u32::try_from(self.blots.distinct(item, &mut self.distinct)?).unwrap_or(u32::MAX);
+        // Whoever asks about one document wants little memory; whoever asks about many, speed.
+        let is_lean = self.answers != AnswerFormat::Documents && out.documents == 0;
+        out.documents += 1;
+        let start = out.bytes.len();
+        let written = self.answer(item, DocumentSize { blots: all }, is_lean, out);
+        written.map_err(|error| {
+            out.bytes.truncate(start);
+            error.to_string()
+        })
+    }
+
+    fn finish(&mut self, _: &mut EncodedAnswers) {
+        self.blots.release_buffers();
+        clear_buffer(&mut self.distinct);
+    }
+}
+
+impl SearchStage<'_> {
+    fn answer(
+        &mut self,
+        item: &InputDocument<'_>,
+        side: DocumentSize,
+        is_lean: bool,
+        out: &mut EncodedAnswers,
+    ) -> Result<()> {
+        if let Some(groups) = self.groups {
+            groups.ask(item.id);
+        }
+        let (groups, skips_itself) = (self.groups, self.skips_itself);
+        let is_wanted = |id: &str| {
+            !groups.is_some_and(|groups| groups.groups.are_together(item.id, id))
+                && !(skips_itself && is_same_file(item.id, id))
+        };
+        let wanted = (groups.is_some() || skips_itself).then_some(&is_wanted as &IdFilter<'_>);
+        let (matches, counted) =
+            self.search
+                .matches(&self.distinct, side, &mut self.scratch, is_lean, wanted)?;
+        // Before texts are aligned, which takes more.
+        clear_buffer(&mut self.distinct);
+        let is_aligned = !matches.is_empty() && self.answers != AnswerFormat::Page;
+        let text = self
+            .texts
+            .filter(|_| is_aligned)
+            .map(|texts| prepared(texts, item))
+            .transpose()?;
+        match self.answers {
+            AnswerFormat::Documents => {
+                out.matches += matches.len().to_u64();
+                self.put_nested(item.id, &matches, counted, out)
+            }
+            AnswerFormat::Page => self.put_page(item, &matches, out),
+            _ => {
+                let mut rank = 1;
+                for found in &matches {
+                    rank += u64::from(self.put_match(
+                        item.id,
+                        rank,
+                        found,
+                        counted,
+                        text.as_ref(),
+                        out,
+                    )?);
+                }
+                out.matches += rank - 1;
+                Ok(())
+            }
+        }
+    }
+
+    /// A page with all that was found, also if that is nothing.
+    fn put_page(
+        &self,
+        item: &InputDocument<'_>,
+        matches: &[SearchMatch],
+        out: &mut EncodedAnswers,
+    ) -> Result<()> {
+        let Some(texts) = self.texts else {
+            return Ok(());
+        };
+        let (text, notes) = (prepared(texts, item)?, texts.options.notes("the document"));
+        let mut page = DocumentPage::new(item.id, &text).with_notes(&notes);
+        for found in matches {
+            let id = self.search.index.id(found.document)?;
+            let Some(other) = texts.get(&id).filter(|_| id != item.id) else {
+                out.matches += 1;
+                continue;
+            };
+            let shared = texts.options.shared_text(&text, &other);
+            if !is_all_left_out(texts, &shared) {
+                page.add_source(&id, &other, &shared.passages)?;
+                out.matches += 1;
+            }
+        }
+        page.write(&mut out.bytes)
+    }
+
+    /// One line of JSON for the document, with all that was found.
+    fn put_nested(
+        &self,
+        id: &str,
+        matches: &[SearchMatch],
+        counted: u32,
+        out: &mut EncodedAnswers,
+    ) -> Result<()> {
+        let matches = matches
+            .iter()
+            .map(|found| Ok(self.record(self.search.index.id(found.document)?, found, counted)))
+            .collect::<Result<_>>()?;
+        Ndjson.put_record(&QueryAnswer { doc: id, matches }, &mut out.bytes)
+    }
+
+    /// A record, or excerpts, for one document that was found; false if all that they share is left out.
+    fn put_match(
+        &self,
+        id: &str,
+        rank: u64,
+        found: &SearchMatch,
+        counted: u32,
+        text: Option<&PreparedText>,
+        out: &mut EncodedAnswers,
+    ) -> Result<bool> {
+        let other_id = self.search.index.id(found.document)?;
+        let shared = self.texts.zip(text).and_then(|(texts, text)| {
+            let (options, other) = (texts.options, texts.get(&other_id)?);
+            let is_shown = matches!(self.answers, AnswerFormat::Excerpts { .. });
+            Some((
+                if is_shown {
+                    options.shared_text(text, &other)
+                } else {
+                    options.shared(text, &other)
+                },
+                other,
+            ))
+        });
+        if self
+            .texts
+            .zip(shared.as_ref())
+            .is_some_and(|(texts, (shared, _))| is_all_left_out(texts, shared))
+        {
+            return Ok(false);
+        }
+        if let (AnswerFormat::Excerpts { with_color }, Some((shared, other)), Some(text)) =
+            (self.answers, &shared, text)
+        {
+            let (ids, documents, shares) = (
+                [id, &other_id],
+                [text, other],
+                [shared.a_in_b, shared.b_in_a],
+            );
+            Excerpts {
+                ids,
+                documents,
+                shares,
+                passages: &shared.passages,
+                tallies: shared.tallies,
+                with_color,
+            }
+            .put(&mut out.bytes);
+            return Ok(true);
+        }
+        let format = if let AnswerFormat::Matches(format) = self.answers {
+            format
+        } else {
+            Format::Ndjson
+        };
+        let aligned = self
+            .texts
+            .zip(shared.as_ref())
+            .map(|(texts, (shared, _))| texts.options.pair_passages(shared));
+        let record = QueryMatch {
+            query: id,
+            rank,
+            found: self.record(other_id, found, counted),
+            aligned,
+        };
+        format.put_record(&record, &mut out.bytes)?;
+        Ok(true)
+    }
+
+    fn record(&self, doc: String, found: &SearchMatch, counted: u32) -> MatchRecord {
+        let share = |blots: u32| f64::from(found.shared) / f64::from(blots.max(1));
+        MatchRecord {
+            doc,
+            shared: self.search.measure.scaled(found.shared),
+            a_in_b: share(counted),
+            b_in_a: share(found.blots),
+            score: found.score,
+            estimate: self.search.measure.selection.is_some(),
+        }
+    }
+}
+
+/// Whether two documents share nothing but what does not count.
+fn is_all_left_out(texts: &TextCache<'_>, shared: &SharedText) -> bool {
+    texts.options.leaves_out() && shared.passages.is_empty()
+}
+
+/// The document that is asked about, made ready to be aligned.
+fn prepared(texts: &TextCache<'_>, item: &InputDocument<'_>) -> Result<PreparedText> {
+    match item.content {
+        Content::Text(text) => Ok(PreparedText::with_exclusions(
+            text,
+            &texts.options.passages,
+            &texts.options.rules,
+        )),
+        _ => Err(Error::Usage(
+            "passages need the text of a document; tokens and blots do not have it".to_owned(),
+        )),
+    }
+}

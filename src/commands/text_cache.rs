@@ -1,0 +1,83 @@
+//! Texts of an index's documents, made ready to be aligned.
+
+use super::{Observer, indexed_texts::IndexedTexts, passage_options::PassageOptions};
+use crate::{align::PreparedText, base::error::Problem, index::Index};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// Documents that were asked for of late. They take some 20 times the size of their texts.
+pub struct TextCache<'o> {
+    pub options: &'o PassageOptions,
+    most: usize,
+    library: IndexedTexts<'o>,
+    recent: Mutex<Vec<(String, Arc<PreparedText>)>>,
+    unread: Mutex<BTreeMap<String, Problem>>,
+}
+
+impl<'o> TextCache<'o> {
+    /// Keeps so many.
+    pub fn new(options: &'o PassageOptions, index: &'o Index, most: usize) -> Self {
+        let library = IndexedTexts::new(index, &options.corpus, &options.reading);
+        Self {
+            options,
+            most,
+            library,
+            recent: Mutex::default(),
+            unread: Mutex::default(),
+        }
+    }
+
+    /// None if it cannot be read, or is not as it was indexed; why is remembered, and it is not tried again.
+    pub fn get(&self, id: &str) -> Option<Arc<PreparedText>> {
+        if let Some(known) = self.known(id) {
+            return Some(known);
+        }
+        if lock(&self.unread).contains_key(id) {
+            return None;
+        }
+        match self.library.read(id) {
+            Ok(text) => {
+                let read = PreparedText::with_exclusions(
+                    text,
+                    &self.options.passages,
+                    &self.options.source_rules,
+                );
+                let (read, mut recent) = (Arc::new(read), lock(&self.recent));
+                if recent.len() >= self.most.max(1) {
+                    recent.remove(0);
+                }
+                recent.push((id.to_owned(), read.clone()));
+                Some(read)
+            }
+            Err(unread) => {
+                lock(&self.unread).insert(id.to_owned(), unread.into_problem());
+                None
+            }
+        }
+    }
+
+    fn known(&self, id: &str) -> Option<Arc<PreparedText>> {
+        let mut recent = lock(&self.recent);
+        let at = recent.iter().position(|(known, _)| known == id)?;
+        let known = recent.remove(at);
+        recent.push(known.clone());
+        Some(known.1)
+    }
+
+    /// Reports all that could not be read, or was indexed with another text, by id; returns their number.
+    pub fn report_unread(&self, observer: &mut dyn Observer) -> u64 {
+        let unread = lock(&self.unread);
+        self.library
+            .problems()
+            .iter()
+            .chain(unread.values())
+            .for_each(|problem| observer.problem(problem));
+        (self.library.problems().len() + unread.len()) as u64
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
