@@ -357,15 +357,15 @@ fn what_does_not_go_together_is_refused() {
     for (second, told) in [
         (
             "unix:all",
-            "dedup-query: unix:all: it keeps cardinalities 0..256, and unix:u0 keeps 0..124; give each a range of its own with --buckets",
+            "dedup-query: unix:all: it keeps cardinalities 0..256, and unix:u0 keeps 0..124; give each a range of its own",
         ),
         (
             "unix:other",
-            "dedup-query: unix:other: it answers from a similarity of 0.9 on, expected 0.8; give both the same --min-similarity",
+            "dedup-query: unix:other: it answers from a similarity of 0.9 on, expected 0.8; give both the same least similarity",
         ),
         (
             "unix:one",
-            "dedup-query: unix:one: it gives the best 1, expected 3 or more; start it with --top 3",
+            "dedup-query: unix:one: it gives the best 1, expected 3 or more; start it with a limit of 3",
         ),
         ("unix:lines", "dedup-query: unix:lines: scheme is 'line"),
     ] {

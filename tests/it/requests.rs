@@ -71,11 +71,11 @@ fn a_request_may_ask_for_less_but_not_for_more() {
         (",\"min_similarity\":0.92,\"top\":1", "a"),
         (
             ",\"min_similarity\":0.5",
-            "the field 'min_similarity' is 0.5, the service answers from 0.9 on (--min-similarity)",
+            "the field 'min_similarity' is 0.5, the service answers from 0.9 on",
         ),
         (
             ",\"top\":4",
-            "the field 'top' is 4, the service gives the best 3 (--top)",
+            "the field 'top' is 4, the service gives the best 3",
         ),
         (
             ",\"top\":\"all\"",

@@ -354,7 +354,7 @@ fn prints_streams_and_other_requests() {
     );
     assert_eq!(
         client.ask(r#"{"remove":"x"}"#),
-        "{\"error\":\"nothing can be removed: the history is only read (--no-add)\"}\n"
+        "{\"error\":\"nothing can be removed: the history is read-only\"}\n"
     );
 }
 
@@ -494,7 +494,7 @@ fn half_a_line_stops_only_who_sent_it() {
         .write_all(format!("{{\"id\":\"m\",\"text\":\"{}", "more ".repeat(200_000)).as_bytes());
     assert_eq!(
         more.line(),
-        "{\"error\":\"line 1: all clients together have 1048576 bytes, which is the most (--client-memory); try again later; the connection is closed\"}\n"
+        "{\"error\":\"line 1: all clients together have 1048576 bytes, which is the limit; try again later; the connection is closed\"}\n"
     );
     assert_eq!(idle.ask(" words\"}"), "{\"doc\":\"i\",\"best\":null}\n");
     assert_eq!(long.ask("\"}"), "{\"doc\":\"l\",\"best\":null}\n");
@@ -736,7 +736,7 @@ fn sockets_of_others_are_left_alone() {
         )
     );
     assert!(serve("h", "unix:t").1.contains("is writing this history"));
-    let remote = "other machines could ask, and nobody is asked for a password; use 127.0.0.1, or add --allow-remote";
+    let remote = "other machines could connect, and there are no passwords; use 127.0.0.1, or allow remote clients";
     for address in ["tcp:0.0.0.0:0", "tcp:[::]:0", "tcp:192.0.2.1:7"] {
         assert_eq!(
             serve("h2", address),
@@ -777,7 +777,7 @@ fn no_more_clients_than_allowed() {
     }
     assert_eq!(
         server.connect(&work).rest(),
-        "{\"error\":\"2 clients are connected, which is the most (--max-clients); try again later\"}\n"
+        "{\"error\":\"2 clients are connected, which is the limit; try again later\"}\n"
     );
     let [mut first, second] = two;
     second.ask_all("");

@@ -196,7 +196,7 @@ impl SocketListener {
         let sockets: Vec<_> = host.to_socket_addrs()?.collect();
         if !allow_remote && sockets.iter().any(|socket| !socket.ip().is_loopback()) {
             return Err(io::Error::other(
-                "other machines could ask, and nobody is asked for a password; use 127.0.0.1, or add --allow-remote",
+                "other machines could connect, and there are no passwords; use 127.0.0.1, or allow remote clients",
             ));
         }
         let listener = TcpListener::bind(&sockets[..])?;

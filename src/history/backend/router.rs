@@ -438,12 +438,12 @@ fn ensure_fits(
     if *min_similarity != limits.min_similarity.to_f64() {
         let asked = limits.min_similarity.to_f64();
         return Err(format!(
-            "it answers from a similarity of {min_similarity} on, expected {asked}; give both the same --min-similarity"
+            "it answers from a similarity of {min_similarity} on, expected {asked}; give both the same least similarity"
         ));
     }
     if *top < limits.top {
         return Err(format!(
-            "it gives the best {top}, expected {} or more; start it with --top {}",
+            "it gives the best {top}, expected {} or more; start it with a limit of {}",
             limits.top, limits.top
         ));
     }
@@ -457,7 +457,7 @@ fn ensure_fits(
             .filter(|theirs| theirs.overlaps(&(buckets.first..=buckets.last)))
         {
             return Err(format!(
-                "it keeps cardinalities {buckets}, and {} keeps {theirs}; give each a range of its own with --buckets",
+                "it keeps cardinalities {buckets}, and {} keeps {theirs}; give each a range of its own",
                 other.name
             ));
         }

@@ -87,7 +87,7 @@ impl<S: SearchableEntries, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
     fn execute_probes(&mut self) -> Result<()> {
         #[cfg(target_arch = "x86_64")]
         if AVX2 {
-            // SAFETY: whoever says so has query the processor.
+            // SAFETY: `AVX2` is true only if the processor has these features.
             return unsafe { self.execute_probes_avx2() };
         }
         self.execute_probes_inline()
@@ -164,7 +164,7 @@ impl<S: SearchableEntries, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
     fn scan_ordered(&mut self) -> Result<()> {
         #[cfg(target_arch = "x86_64")]
         if AVX2 {
-            // SAFETY: whoever says so has query the processor.
+            // SAFETY: `AVX2` is true only if the processor has these features.
             return unsafe { self.scan_ordered_avx2() };
         }
         self.scan_ordered_inline()
@@ -196,7 +196,7 @@ impl<S: SearchableEntries, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
     fn compare_candidates(&mut self) -> Result<()> {
         #[cfg(target_arch = "x86_64")]
         if AVX2 {
-            // SAFETY: whoever says so has query the processor.
+            // SAFETY: `AVX2` is true only if the processor has these features.
             return unsafe { self.compare_candidates_avx2() };
         }
         self.compare_candidates_inline()

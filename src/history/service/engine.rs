@@ -131,12 +131,9 @@ fn answer(
     for run in jobs.chunk_by(|one, two| is_like(one) && is_like(two)) {
         match &run[0].asked {
             ServiceRequest::Like { .. } => ask(answering, options, run, &mut lines)?,
-            ServiceRequest::Remove(_) if !options.add => lines.put(|out| {
-                put_error(
-                    out,
-                    "nothing can be removed: the history is only read (--no-add)",
-                )
-            }),
+            ServiceRequest::Remove(_) if !options.add => {
+                lines.put(|out| put_error(out, "nothing can be removed: the history is read-only"))
+            }
             ServiceRequest::Remove(id) => {
                 let removed = answering.remove(id)?;
                 lines.put(|out| removed.put(out));
@@ -206,7 +203,7 @@ mod tests {
     use crate::base::num::ToU32;
 
     #[test]
-    fn nobody_waits_long_for_others() {
+    fn batches_adapt_to_the_time_they_take() {
         let after = |pace: Duration| {
             (0..20).fold(LEAST_BATCH, |most, _| {
                 next_batch(most, most, pace * most.to_u32())

@@ -154,12 +154,12 @@ impl RequestReader {
         {
             let (min_similarity, from) = (min_similarity.to_f64(), from.to_f64());
             return Err(format!(
-                "the field 'min_similarity' is {min_similarity}, the service answers from {from} on (--min-similarity)"
+                "the field 'min_similarity' is {min_similarity}, the service answers from {from} on"
             ));
         }
         if let Some(top) = top.filter(|&top| top > most) {
             return Err(format!(
-                "the field 'top' is {top}, the service gives the best {most} (--top)"
+                "the field 'top' is {top}, the service gives the best {most}"
             ));
         }
         Ok(())
@@ -390,19 +390,55 @@ mod tests {
         let print = "0".repeat(64);
         let similarity = "it must be a similarity from 0 to 1, such as 0.94 or \"94%\"";
         for (field, expected) in [
-            (r#""add":"false""#, r#"the field 'add' is "false", it must be true or false"#.to_owned()),
-            (r#""add":0"#, "the field 'add' is 0, it must be true or false".to_owned()),
-            (r#""add":null"#, "the field 'add' is null, it must be true or false".to_owned()),
-            (r#""min_similarity":94"#, format!("the field 'min_similarity' is 94, {similarity}")),
-            (r#""min_similarity":"high""#, format!("the field 'min_similarity' is \"high\", {similarity}")),
-            (r#""min_similarity":0.5"#, "the field 'min_similarity' is 0.5, the service answers from 0.9 on (--min-similarity)".to_owned()),
-            (r#""top":4"#, "the field 'top' is 4, the service gives the best 3 (--top)".to_owned()),
-            (r#""top":"all""#, r#"the field 'top' is "all", it must be a whole number from 1 on"#.to_owned()),
-            (r#""top":0"#, "the field 'top' is 0, it must be a whole number from 1 on".to_owned()),
-            (r#""top":1.5"#, "the field 'top' is 1.5, it must be a whole number from 1 on".to_owned()),
+            (
+                r#""add":"false""#,
+                r#"the field 'add' is "false", it must be true or false"#.to_owned(),
+            ),
+            (
+                r#""add":0"#,
+                "the field 'add' is 0, it must be true or false".to_owned(),
+            ),
+            (
+                r#""add":null"#,
+                "the field 'add' is null, it must be true or false".to_owned(),
+            ),
+            (
+                r#""min_similarity":94"#,
+                format!("the field 'min_similarity' is 94, {similarity}"),
+            ),
+            (
+                r#""min_similarity":"high""#,
+                format!("the field 'min_similarity' is \"high\", {similarity}"),
+            ),
+            (
+                r#""min_similarity":0.5"#,
+                "the field 'min_similarity' is 0.5, the service answers from 0.9 on".to_owned(),
+            ),
+            (
+                r#""top":4"#,
+                "the field 'top' is 4, the service gives the best 3".to_owned(),
+            ),
+            (
+                r#""top":"all""#,
+                r#"the field 'top' is "all", it must be a whole number from 1 on"#.to_owned(),
+            ),
+            (
+                r#""top":0"#,
+                "the field 'top' is 0, it must be a whole number from 1 on".to_owned(),
+            ),
+            (
+                r#""top":1.5"#,
+                "the field 'top' is 1.5, it must be a whole number from 1 on".to_owned(),
+            ),
         ] {
-            assert_eq!(told(&format!(r#"{{"id":"a","text":"b",{field}}}"#)), format!("line 7: {expected}"));
-            assert_eq!(told(&format!(r#"{{"doc":"a","print":"{print}",{field}}}"#)), format!("line 7: {expected}"));
+            assert_eq!(
+                told(&format!(r#"{{"id":"a","text":"b",{field}}}"#)),
+                format!("line 7: {expected}")
+            );
+            assert_eq!(
+                told(&format!(r#"{{"doc":"a","print":"{print}",{field}}}"#)),
+                format!("line 7: {expected}")
+            );
         }
         assert_eq!(
             told(r#"{"remove":["a"]}"#),

@@ -274,7 +274,10 @@ impl<'o> SocketServer<'o> {
         let number = self.clients.add(stream);
         if is_full {
             let most = self.options.max_clients;
-            self.clients.refuse(number, &format!("{most} clients are connected, which is the most (--max-clients); try again later"));
+            self.clients.refuse(
+                number,
+                &format!("{most} clients are connected, which is the limit; try again later"),
+            );
         }
     }
 
@@ -350,7 +353,7 @@ impl<'o> SocketServer<'o> {
             };
             if client.phase == ClientPhase::Open {
                 let why = format!(
-                    "all clients together have {most} bytes, which is the most (--client-memory); try again later"
+                    "all clients together have {most} bytes, which is the limit; try again later"
                 );
                 let refused = client.refuse(&why);
                 self.ask(number, vec![refused]);
