@@ -48,4 +48,5 @@ mod tokenize;
 mod truncated;
 mod unique;
 mod upkeep;
+mod verbs;
 mod work;
