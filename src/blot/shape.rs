@@ -29,7 +29,7 @@ const TABLE: [(&str, &str); 7] = [
     ),
     (
         "minhash:256",
-        "no windows but one print of the whole document, 256 bits of MinHash over its tokens, for dedup-query --history",
+        "no windows but one print of the whole document, 256 bits of MinHash over its tokens, for dedup-query history",
     ),
 ];
 
@@ -124,7 +124,7 @@ impl Shape {
             "context" => few(context::DEFAULT).map(Self::Context),
             "letters" => few(letters::DEFAULT).map(Self::Letters),
             "minhash" => {
-                Err("a print of the whole document, which has no blots; dedup-blot makes it, alone, for dedup-query --history".to_owned())
+                Err("a print of the whole document, which has no blots; dedup-blot makes it, alone, for dedup-query history".to_owned())
             }
             _ => Err(format!("no scheme '{term}'; there are {}", TABLE.map(|row| row.0).join(", "))),
         }

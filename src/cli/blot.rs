@@ -49,7 +49,7 @@ const MANUAL: Manual = Manual {
         ),
         (
             "dedup-blot --scheme minhash:256 corpus/ > corpus.prints",
-            "One print of 256 bits for each, for dedup-query --history",
+            "One print of 256 bits for each, for dedup-query history",
         ),
     ],
     sections: &[(
@@ -60,7 +60,7 @@ const MANUAL: Manual = Manual {
             "ordered is the right scheme for most work. xor finds windows whose words were swapped, at the price of many more chance matches. --interleave N makes windows of every Nth token, so that one \
              wrong token spoils fewer neighbours.",
             "winnow is the right way to keep fewer blots: unlike mod and every it guarantees that no long enough copy is missed: W+k\u{2212}1 tokens in a row, or with --interleave N, W+(k\u{2212}1)·N. It keeps about 2/(W+1) of them.",
-            "minhash:256 makes no blots but one print of each document: 256 bits that differ as much as the sets of words do. dedup-query --history finds the nearest of millions of them; an index needs blots.",
+            "minhash:256 makes no blots but one print of each document: 256 bits that differ as much as the sets of words do. dedup-query history finds the nearest of millions of them; an index needs blots.",
         ],
     )],
     see_also: &[("dedup", 7), ("dedup-tokenize", 1), ("dedup-stream", 5)],

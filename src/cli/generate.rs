@@ -1,7 +1,7 @@
 //! Manual pages and completions, made from the same definitions that parse the arguments.
 
-use super::Tool;
-use clap::{Command, ValueEnum};
+use super::{Tool, args::MORE};
+use clap::{Arg, Command, ValueEnum};
 use clap_complete::Shell;
 use clap_mangen::{
     Man,
@@ -62,9 +62,11 @@ fn write_manual(command: Command, manual: &Manual, out: &mut Vec<u8>) -> std::io
     man.render_synopsis_section(out)?;
     man.render_description_section(out)?;
     man.render_options_section(out)?;
+    let common = common_options(&command);
     for subcommand in command.get_subcommands() {
-        write_subcommand(command.get_name(), subcommand, out)?;
+        write_subcommand(command.get_name(), subcommand, &common, out)?;
     }
+    write_common_options(&command, &common, out)?;
     let mut roff = Roff::new();
     let common = if reads_documents(&command) {
         SECTIONS
@@ -104,8 +106,73 @@ fn reads_documents(command: &Command) -> bool {
         || command.get_subcommands().any(reads_documents)
 }
 
+/// The ids of the options that one verb describes for several, and the name of that verb.
+#[derive(Default)]
+struct CommonOptions {
+    verb: String,
+    ids: Vec<String>,
+}
+
+impl CommonOptions {
+    fn contains(&self, option: &Arg) -> bool {
+        self.ids.iter().any(|id| option.get_id() == id.as_str())
+    }
+}
+
+/// Of the verb that has most options which few people need, those that other verbs have, too.
+fn common_options(command: &Command) -> CommonOptions {
+    let rare = |verb: &Command| -> Vec<String> {
+        verb.get_arguments()
+            .filter(|option| option.get_help_heading() == Some(MORE))
+            .map(|option| option.get_id().to_string())
+            .collect()
+    };
+    let verbs: Vec<(String, Vec<String>)> = command
+        .get_subcommands()
+        .map(|verb| (verb.get_name().to_owned(), rare(verb)))
+        .collect();
+    let Some((verb, ids)) = verbs.iter().max_by_key(|(_, ids)| ids.len()) else {
+        return CommonOptions::default();
+    };
+    let is_shared = |id: &&String| verbs.iter().filter(|(_, ids)| ids.contains(id)).count() > 1;
+    CommonOptions {
+        verb: verb.clone(),
+        ids: ids.iter().filter(is_shared).cloned().collect(),
+    }
+}
+
+/// The options that several verbs have, once.
+fn write_common_options(
+    command: &Command,
+    common: &CommonOptions,
+    out: &mut Vec<u8>,
+) -> std::io::Result<()> {
+    let Some(verb) = command
+        .find_subcommand(&common.verb)
+        .filter(|_| !common.ids.is_empty())
+    else {
+        return Ok(());
+    };
+    let only_common = verb
+        .clone()
+        .mut_args(|option| {
+            let is_hidden = !common.contains(&option);
+            option.hide(is_hidden).help_heading(None::<&str>)
+        })
+        .disable_help_flag(true);
+    let mut options = Vec::new();
+    Man::new(only_common).render_options_section(&mut options)?;
+    let options = String::from_utf8_lossy(&options).replace("OPTIONS", "\"COMMON OPTIONS\"");
+    out.write_all(options.as_bytes())
+}
+
 /// A section for each thing a tool can do, its options below.
-fn write_subcommand(tool: &str, subcommand: &Command, out: &mut Vec<u8>) -> std::io::Result<()> {
+fn write_subcommand(
+    tool: &str,
+    subcommand: &Command,
+    common: &CommonOptions,
+    out: &mut Vec<u8>,
+) -> std::io::Result<()> {
     let title = format!("{tool} {}", subcommand.get_name());
     let about = subcommand
         .get_about()
@@ -115,15 +182,42 @@ fn write_subcommand(tool: &str, subcommand: &Command, out: &mut Vec<u8>) -> std:
         .control("SH", [title.to_uppercase().as_str()])
         .text([roman(about)])
         .to_writer(out)?;
+    let own = subcommand
+        .clone()
+        .mut_args(|option| {
+            let is_hidden = option.is_hide_set() || common.contains(&option);
+            option.hide(is_hidden)
+        })
+        .disable_help_flag(true);
     let mut options = Vec::new();
-    Man::new(subcommand.clone().disable_help_flag(true)).render_options_section(&mut options)?;
+    Man::new(own).render_options_section(&mut options)?;
     let options = String::from_utf8_lossy(&options)
         .replace(".SH OPTIONS\n", "")
         .replace(".SH ", ".SS ");
     out.write_all(options.as_bytes())?;
+    let flags: Vec<String> = subcommand
+        .get_arguments()
+        .filter(|option| common.contains(option))
+        .map(flag_of)
+        .collect();
+    if !flags.is_empty() {
+        Roff::new()
+            .control("PP", [])
+            .text([roman(format!("Common options: {}.", flags.join(", ")))])
+            .to_writer(out)?;
+    }
     subcommand
         .get_subcommands()
-        .try_for_each(|verb| write_subcommand(&title, verb, out))
+        .try_for_each(|verb| write_subcommand(&title, verb, common, out))
+}
+
+/// A flag as it is typed.
+fn flag_of(option: &Arg) -> String {
+    match (option.get_long(), option.get_short()) {
+        (Some(long), _) => format!("--{long}"),
+        (None, Some(short)) => format!("-{short}"),
+        (None, None) => option.get_id().to_string(),
+    }
 }
 
 /// The date of the release, in the head of each page.

@@ -60,7 +60,9 @@ struct Arguments {
     /// Keep nothing in the index that only --add would need: the hashes of all tokens, two to three bytes each
     #[arg(long = "final", requires = "output")]
     is_final: bool,
-    /// Keep the text of the chunks beside the index, for `dedup-query IDX --between` and --blot; such an index cannot grow
+    /// Keep the text of chunks, for dedup-query between and blot
+    ///
+    /// Such an index cannot grow.
     #[arg(long, requires = "output")]
     with_text: bool,
     /// Cut the postings of the index into N range parts, 1 to 256

@@ -103,7 +103,8 @@ fn documents_give_what_their_index_gives() {
         work.shell(&format!("dedup-extract {flags} {source}"))
     };
     assert_eq!(passages("essays").ok_text(), passages("i").ok_text());
-    let piped = work.shell("tar c essays > /dev/null; cat essays/tides.txt | dedup-extract exact -");
+    let piped =
+        work.shell("tar c essays > /dev/null; cat essays/tides.txt | dedup-extract exact -");
     assert_eq!((piped.code(), piped.stdout().as_str()), (0, ""));
     assert_eq!(temporary_files(&work), "");
 }

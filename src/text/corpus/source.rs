@@ -237,7 +237,7 @@ impl Source {
                 remedy: "give the same options to both, or leave them out to take those of the stream",
             }),
             None if header.kind == StreamKind::Prints => {
-                let what = "a stream of prints, which has no blots to index or tokens to read; dedup-query --history takes it";
+                let what = "a stream of prints, which has no blots to index or tokens to read; dedup-query history takes it";
                 Err(Error::damaged(place.clone(), what))
             }
             None => Err(Error::damaged(
