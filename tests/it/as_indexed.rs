@@ -556,8 +556,8 @@ fn all_commands_see_the_stripped_text_of_an_index() {
     );
     for left_out in [
         &["passages", "--taboo"][..],
-        &["--threshold", "0", "--exclude"],
-        &["--threshold", "0", "--base"],
+        &["pairs", "--threshold", "0", "--exclude"],
+        &["pairs", "--threshold", "0", "--base"],
     ] {
         // Only the line that says what was left out.
         let found = extract(&[left_out, &["taboo.html"]].concat());

@@ -474,7 +474,16 @@ fn files_shrink_as_entries_are_forgotten() {
     let entries = || {
         Server::start(
             &work,
-            &[&ASK, &["serve", "--no-add", "--lines", "unix:s"][..]].concat(),
+            &[
+                "serve",
+                "--history",
+                "h",
+                "--min-similarity",
+                "0.9",
+                "--no-add",
+                "--lines",
+                "unix:s",
+            ],
         )
         .entries
     };
@@ -528,7 +537,16 @@ fn files_shrink_as_entries_are_removed() {
     let entries = || {
         Server::start(
             &work,
-            &[&ASK, &["serve", "--no-add", "--lines", "unix:s"][..]].concat(),
+            &[
+                "serve",
+                "--history",
+                "h",
+                "--min-similarity",
+                "0.9",
+                "--no-add",
+                "--lines",
+                "unix:s",
+            ],
         )
         .entries
     };

@@ -321,7 +321,7 @@ fn threads_forms_and_batches_make_no_difference() {
     for (name, arguments) in [
         ("h2", "--threads 8 d.jsonl"),
         ("h3", "--threads 2 n"),
-        ("h4", "--add --sync-every each b"),
+        ("h4", "--sync-every each b"),
         ("h5", "--sync-every never d.jsonl"),
     ] {
         let ran = work.shell(&format!(

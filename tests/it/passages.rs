@@ -596,7 +596,7 @@ fn pairs_of_an_index_as_xml() {
     assert!(
         work.run("dedup-extract", &["i", "--passages", "--format", "pan-xml"])
             .stderr()
-            .contains("say where with -o DIR")
+            .contains("--output <FILE>")
     );
     work.run("dedup-index", &["add", "-q", "i", "d"]).ok();
     work.run("dedup-extract", &xml).ok();
