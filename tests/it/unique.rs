@@ -73,19 +73,11 @@ fn kept_lines_are_printed_unchanged() {
             + &record("f", "5", "exact", 0, "1")
     );
     assert_eq!(
-        unique(
-            &work,
-            "c.jsonl --score jaccard --threshold 0.75 --keep shortest"
-        )
-        .0,
+        unique(&work, "c.jsonl --by jaccard --near 0.75 --keep shortest").0,
         lines(&[0, 2, 4, 5, 8])
     );
     assert_eq!(
-        unique(
-            &work,
-            "c.jsonl --score jaccard --threshold 0.76 --keep longest"
-        )
-        .0,
+        unique(&work, "c.jsonl --by jaccard --near 0.76 --keep longest").0,
         lines(&[0, 1, 2, 4, 5, 8])
     );
 }
@@ -229,11 +221,7 @@ fn documents_are_dropped_only_for_documents_of_the_input() {
         lines(&[0])
     );
     assert_eq!(
-        unique(
-            &work,
-            "--threshold 0.75 --keep last < <(sed -n 1,2p c.jsonl)"
-        )
-        .0,
+        unique(&work, "--near 0.75 --keep last < <(sed -n 1,2p c.jsonl)").0,
         lines(&[1])
     );
 }

@@ -2,7 +2,7 @@
 
 use crate::work::{Work, records, root};
 
-const PROGRAMS: [(&str, &[&str]); 7] = [
+pub const PROGRAMS: [(&str, &[&str]); 7] = [
     ("dedup-tokenize", &[]),
     ("dedup-blot", &[]),
     ("dedup-spex", &[]),
