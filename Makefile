@@ -80,12 +80,13 @@ test: | deps                            ## all tests
 test-cluster: | deps-cluster            ## also the tests that need hosts: a Slurm of three nodes and hosts with networks of their own, on this machine
 	DEDUP_CLUSTER=1 $(CARGO) test --locked --test it -- slurm cluster
 
-lint: | deps                            ## formatting, clippy, module order, man pages, paths in documents; silent when all is well
+lint: | deps                            ## formatting, clippy, module order, code figures, paths in documents, rustdoc, man pages; silent when all is well
 	@$(CARGO) fmt --check
 	@$(CARGO) clippy --quiet --all-targets --locked -- -D warnings
 	@$(CARGO) check --quiet --no-default-features --locked
 	@scripts/dev/check-layers
 	@scripts/dev/check-paths
+	@scripts/dev/code-figures --check
 	@RUSTDOCFLAGS='-D warnings' $(CARGO) doc --quiet --no-deps --locked
 	@$(CARGO) build --quiet --locked --bins
 	@scripts/dev/check-man $(CARGO_TARGET_DIR)/debug
