@@ -37,11 +37,6 @@ pub struct InputArgs {
     pub paths: Vec<PathBuf>,
     #[command(flatten)]
     pub read: ReadArgs,
-    /// Files that were found before; only some tools take them.
-    #[arg(skip)]
-    pub slice: Option<PathBuf>,
-    #[arg(skip)]
-    pub copies: Option<PathBuf>,
 }
 
 /// How documents are read.
@@ -231,8 +226,7 @@ pub fn read_list(
 impl InputArgs {
     pub fn reads_stdin(&self) -> bool {
         let is_stdin = |path: &PathBuf| path.as_os_str() == "-";
-        let is_nothing_named =
-            self.paths.is_empty() && self.read.files_from.is_none() && self.slice.is_none();
+        let is_nothing_named = self.paths.is_empty() && self.read.files_from.is_none();
         is_nothing_named || self.paths.iter().chain(&self.read.files_from).any(is_stdin)
     }
 
@@ -246,8 +240,8 @@ impl InputArgs {
         corpus::Options {
             paths: self.paths.clone(),
             files_from: self.read.files_from.clone(),
-            slice: self.slice.clone(),
-            copies: self.copies.clone(),
+            slice: None,
+            copies: None,
             nul_separated: self.read.null,
             records: self.read.records.as_ref().and_then(named),
             fields: LineParser {

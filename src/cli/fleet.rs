@@ -3,8 +3,9 @@
 use super::args::parse_size;
 #[cfg(feature = "ssh")]
 use crate::cluster::{
-    Fleet, FleetOptions, Host, Local, Store, WorkerOptions, is_self,
-    remote::{Process, Ssh, SshOptions, Transport, split_words},
+    Host, HostStore, LocalMachine, RunOptions, SshEngine, SshEngineOptions, WorkerOptions,
+    is_program,
+    remote::{RemoteCommand, Ssh, SshOptions, Transport, split_words},
     serve,
 };
 use anyhow::Context;
@@ -21,7 +22,7 @@ use std::{
 #[derive(Args, Debug)]
 #[command(next_help_heading = "With --engine ssh")]
 pub struct FleetArgs {
-    /// Reach hosts with a command that takes the arguments of ssh, such as 'ssh -J gate'
+    /// Reach hosts with a command that accepts the arguments of ssh, such as 'ssh -J gate'
     #[arg(long, value_name = "CMD")]
     pub rsh: Option<String>,
     /// The private key; else the agent and the usual files
@@ -152,17 +153,21 @@ impl FleetArgs {
             .map(|(_, name)| name)
     }
 
-    /// All hosts of a plan.
-    pub fn fleet<'p>(&self, here: Local<'p>) -> Result<Fleet<'p>, anyhow::Error> {
+    /// The engine for the hosts of a plan; `local` runs the central tasks.
+    pub fn engine<'p>(
+        &self,
+        local: LocalMachine<'p>,
+        run_options: RunOptions,
+    ) -> Result<SshEngine<'p>, anyhow::Error> {
         let words = |text: &str| split_words(text).map_err(anyhow::Error::msg);
         let peer_rsh = self.peer_rsh.as_deref().unwrap_or(PEER_RSH);
         let peer_rsh = (peer_rsh != "none").then(|| words(peer_rsh)).transpose()?;
-        let options = FleetOptions {
+        let options = SshEngineOptions {
             program: self
                 .program
                 .clone()
                 .unwrap_or_else(|| "dedup-shard".to_owned()),
-            ship: self.ship_binaries.then(|| here.program.clone()),
+            ship: self.ship_binaries.then(|| local.program.clone()),
             peer_rsh,
             hello: self.connect_timeout.unwrap_or(CONNECT_TIMEOUT) + START,
             stall: self.stall.unwrap_or(STALL),
@@ -171,13 +176,13 @@ impl FleetArgs {
         };
         let rsh = self.rsh.as_deref().map(words).transpose()?;
         let connect = |host: &Host| self.transport(host, rsh.as_deref());
-        let transports = here
+        let transports = local
             .plan
             .hosts
             .iter()
             .map(connect)
             .collect::<Result<Vec<_>, _>>()?;
-        Ok(Fleet::new(here, options, transports))
+        Ok(SshEngine::new(local, run_options, options, transports))
     }
 
     fn transport(
@@ -186,7 +191,7 @@ impl FleetArgs {
         rsh: Option<&[String]>,
     ) -> Result<Box<dyn Transport>, anyhow::Error> {
         match rsh {
-            Some(rsh) => Ok(Box::new(Process::new(rsh, &host.address()))),
+            Some(rsh) => Ok(Box::new(RemoteCommand::new(rsh, &host.address()))),
             None => self.ssh(host),
         }
     }
@@ -213,7 +218,7 @@ impl FleetArgs {
 pub fn run_worker(args: &WorkerArgs) -> Result<ExitCode, anyhow::Error> {
     let program = env::current_exe().context("dedup-shard")?;
     if let Some(sum) = &args.own
-        && !is_self(&program, sum)?
+        && !is_program(&program, sum)?
     {
         anyhow::bail!(
             "{}: is not the program that was sent; remove it",
@@ -233,8 +238,8 @@ pub fn run_worker(args: &WorkerArgs) -> Result<ExitCode, anyhow::Error> {
         libc::umask(0o077);
     }
     let store = match (&args.inside, &args.run) {
-        (Some(run), _) => Store::of_run(run),
-        (None, Some(run)) => Store::of_host(&host_directory(args.dir.as_deref())?, run),
+        (Some(run), _) => HostStore::of_run(run),
+        (None, Some(run)) => HostStore::of_host(&host_directory(args.dir.as_deref())?, run),
         (None, None) => anyhow::bail!("say which run, with --run or --in"),
     };
     serve(&WorkerOptions {

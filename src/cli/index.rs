@@ -11,15 +11,14 @@ use super::{
     output::Output,
     progress::Complaints,
     stats::{StatsArgs, grouped, run_stats},
-    step::{StepArgs, run_step},
     watched,
 };
 use crate::{
     base::{codec::escape_unsafe, files::TempDir},
     commands::{
-        BlotOptions, BuildOptions, ChangeOptions, ChangeSummary, MaxRemove, RunsOptions, Settings,
-        SyncOptions, add, build, build_runs, compact, dump, dump_blot, dump_dictionary, merge, pin,
-        remove, split, sync, unpin,
+        BlotOptions, BuildOptions, ChangeOptions, ChangeSummary, MaxRemove, Settings, SyncOptions,
+        add, build, compact, dump, dump_blot, dump_dictionary, merge, pin, remove, split, sync,
+        unpin,
     },
     index::{Index, Manifest, Means, verify},
     text::stream::Form,
@@ -58,8 +57,6 @@ enum Command {
     Merge(MergeArgs),
     /// Cut an index into range parts, which merge joins again
     Split(SplitArgs),
-    /// Make an index of the runs that build --runs wrote, step by step, as dedup-shard does
-    Step(StepArgs),
     /// Make all segments of an index into one
     Compact(CompactArgs),
     /// Keep the state of a generation under a name, for dedup-extract --since NAME
@@ -112,21 +109,6 @@ struct BuildArgs {
     /// Cut the postings into N range parts, 1 to 256
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
     parts: u32,
-    /// Write what step makes an index of instead: the documents, and for each part a file of sorted postings
-    #[arg(long)]
-    runs: bool,
-    /// With --runs: what they are for; stands in IDX/built.json
-    #[arg(long, value_name = "NAME", requires = "runs")]
-    of: Option<String>,
-    /// With --runs: also say which file each document is from
-    #[arg(long, requires = "runs")]
-    files: bool,
-    /// Read the files of a slice that dedup-shard plan made, if they are as they were
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["paths", "files_from"])]
-    slice: Option<PathBuf>,
-    /// Read the files of the slice from copies in DIR, each named by its number
-    #[arg(long, value_name = "DIR", requires = "slice", hide = true)]
-    copies: Option<PathBuf>,
     /// Also keep a dictionary: how often each word stands in which document, for dedup-extract --method gdic
     #[arg(long)]
     dictionary: bool,
@@ -141,16 +123,8 @@ struct BuildArgs {
 }
 
 impl BuildArgs {
-    /// With the slice among the documents in.
-    fn run(&self) -> RunArgs {
-        let mut run = self.run.clone();
-        run.input.slice.clone_from(&self.slice);
-        run.input.copies.clone_from(&self.copies);
-        run
-    }
-
     fn settings(&self) -> Settings {
-        self.run()
+        self.run
             .settings(Form::Binary, self.means.under_way(), self.tokens.is_dna())
     }
 }
@@ -416,8 +390,6 @@ const MANUAL: Manual = Manual {
             &[
                 "split cuts an index by ranges of blots; each part is a directory that can be copied to another machine, looked at with stats, verify and dump, and joined with the others by merge. Parts that overlap, that leave a gap, or that are of another index are refused.",
                 "merge also joins whole indexes of one scheme. Of documents with one id the first is kept; if the others have another text they are named, and the exit status is 2. Parts of one range of several indexes are joined in the same way, to the part of that range of the joined index.",
-                "build --runs and step make the index that build makes, in pieces that other machines can work on, each an output that appears when it is whole. build --runs --parts N takes a slice of the documents in, and writes docs and the sorted postings of each range, 000.runs and so on. step number tells from the docs of \
-                 all slices which documents count, and where they stand; step reduce joins the runs of one range; step sets numbers the sets of all ranges; step part writes the part of a range. dedup-shard gather puts docs, sets and parts in one directory.",
             ],
         ),
     ],
@@ -452,7 +424,6 @@ impl Tool for Arguments {
                 )?;
                 Ok(ExitCode::SUCCESS)
             }
-            Some(Command::Step(args)) => run_step(args).map(|()| ExitCode::SUCCESS),
             Some(Command::Compact(args)) => {
                 Ok(compact(&args.of.index, &args.means.means(args.threads))
                     .map(|()| ExitCode::SUCCESS)?)
@@ -485,7 +456,7 @@ impl Tool for Arguments {
             Some(Command::Dump(args)) => run_dump(args),
             None => {
                 anyhow::bail!(
-                    "say what to do: build, add, remove, sync, merge, split, step, compact, pin, unpin, stats, verify or dump"
+                    "say what to do: build, add, remove, sync, merge, split, compact, pin, unpin, stats, verify or dump"
                 )
             }
         }
@@ -503,18 +474,9 @@ fn run_build(args: &BuildArgs) -> Result<ExitCode, anyhow::Error> {
         dictionary: args.dictionary,
         means,
     };
-    let run = args.run();
     let settings = args.settings();
-    let summary = watched(&name::<Arguments>(), &run, false, |watch| {
-        Ok(if args.runs {
-            let runs = RunsOptions {
-                of: args.of.clone(),
-                with_files: args.files,
-            };
-            build_runs(&options, &runs, &settings, &args.output, watch)?
-        } else {
-            build(&options, &settings, &args.output, watch)?
-        })
+    let summary = watched(&name::<Arguments>(), &args.run, false, |watch| {
+        Ok(build(&options, &settings, &args.output, watch)?)
     })?;
     Ok(exit_code(summary.problems, args.run.input.read.skip_bad))
 }

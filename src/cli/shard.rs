@@ -9,15 +9,20 @@ use super::{
     main_of, name,
     plan::{PlanArgs, run_plan},
     progress::{TaskBar, say, say_lines},
-    slurm::{ElementArgs, Noting, SlurmArgs},
+    run_console::RunConsole,
+    slurm::{ElementArgs, JobLog, SlurmArgs},
     status::{self, StatusArgs},
 };
 use crate::{
-    base::error::{Error, is_of_machine},
+    base::{
+        error::{Error, is_of_machine},
+        num::{ToU64, ToUsize},
+    },
     cluster::{
-        Events, Failure, Input, LOST, Local, News, Outcome, Plan, RETRIES, RunLock, RunOptions,
-        State, Tally, TaskError, TaskKind, Verdict, Work, clean, enter_directory, gather_index,
-        gather_needs, has_file, input_of, run, run_task, state, write_input, write_report,
+        DEFAULT_RETRIES, EXIT_LOST, Engine, EventLog, Failure, LocalEngine, LocalMachine,
+        OutputState, Plan, RunInput, RunLock, RunObserver, RunOptions, RunOutcome, RunSummary,
+        TaskError, TaskKind, TaskWork, Verdict, clean, enter_directory, gather_index, gather_needs,
+        has_file, input_of, output_state, run_task, write_input, write_report,
     },
 };
 use anyhow::Context;
@@ -183,7 +188,7 @@ const MANUAL: Manual = Manual {
             &[
                 "RUN/plan.json says everything: what each task reads and writes. RUN/slices holds the names of the documents, with the size and time of each file: a file that has changed since \
                  makes its task fail, and is to be planned anew. RUN/Makefile has the same tasks as command lines. The directory is for its owner alone.",
-                "map takes a slice in, and writes its documents and the sorted postings of each range. number tells which documents count, and where they stand in the whole. reduce joins one range of all slices, sets numbers the sets of documents of all ranges, part writes the part of the index of a range. gather puts documents, sets and parts in one directory; the parts are linked, not written again. An output \
+                "map accepts a slice in, and writes its documents and the sorted postings of each range. number tells which documents count, and where they stand in the whole. reduce joins one range of all slices, sets numbers the sets of documents of all ranges, part writes the part of the index of a range. gather puts documents, sets and parts in one directory; the parts are linked, not written again. An output \
                  is written beside, and renamed when it is whole; the last rename makes the index. What was cut or altered is noticed by its checksums, and made again.",
                 "Whole files are dealt out: one file of many documents is one task's work. Paths that are relative start where plan was called. Documents must be files: a pipe cannot be read again.",
                 "With --base the index is made to follow its files: base links to what it has, and makes segments into one if they pile up, map reads what is new or has changed, gather puts the new segment beside what is there, and commit replaces the manifest of IDX, as the last rename. What is committed is, byte for byte, \
@@ -271,7 +276,7 @@ fn run_run(args: &RunTasksArgs) -> Result<ExitCode, anyhow::Error> {
     run_all(args).or_else(|error| {
         if is_lost(&error) {
             say_lines(&format!("{}: {error:#}", name::<Arguments>()));
-            return Ok(ExitCode::from(LOST));
+            return Ok(ExitCode::from(EXIT_LOST));
         }
         Err(error)
     })
@@ -304,36 +309,79 @@ fn run_all(args: &RunTasksArgs) -> Result<ExitCode, anyhow::Error> {
     }
     let (plan, directory) = args.of.open()?;
     let _lock = RunLock::take(&directory)?;
-    let bytes = plan.tasks.iter().map(|task| task.bytes).sum();
-    let mut bar = TaskBar::new(args.quiet, plan.tasks.len() as u64, bytes);
-    let failures = match args.engine {
-        EngineName::Local | EngineName::Ssh => run_here(args, &plan, &directory, &mut bar)?,
-        EngineName::Slurm => {
-            match args
-                .slurm
-                .run(&plan, &directory, args.jobs, (name::<Arguments>(), bar))?
-            {
-                Outcome::Done if args.slurm.print => return Ok(ExitCode::SUCCESS),
-                Outcome::Done => Vec::new(),
-                Outcome::Failed(failures) => failures,
-                Outcome::Stopped => return Ok(ExitCode::from(LOST)),
-            }
-        }
+    if args.slurm.print {
+        return args.slurm.print_script(&plan, &directory, args.jobs);
+    }
+    let failures = match run_engine(args, &plan, &directory)? {
+        RunOutcome::Done => Vec::new(),
+        RunOutcome::Failed(failures) => failures,
+        RunOutcome::Stopped => return Ok(ExitCode::from(EXIT_LOST)),
     };
-    // For people: a run that is done is done without it.
-    if let Err(error) = Events::read(&directory)
-        .and_then(|events| write_report(&plan, &Tally::new(&plan, &events), &directory))
+    // The report is for people: a run can be done without it.
+    if let Err(error) = EventLog::read(&directory)
+        .and_then(|events| write_report(&plan, &RunSummary::new(&plan, &events), &directory))
     {
         say(&format!("{}: {error}", name::<Arguments>()));
     }
     if failures.is_empty() {
-        return Ok(tell(
-            &plan,
-            &input_of(&directory)?.unwrap_or_default(),
-            args.quiet,
-        ));
+        let input = input_of(&directory)?.unwrap_or_default();
+        return Ok(tell(&plan, &input, args.quiet));
     }
-    for Failure { task, verdict } in &failures {
+    Ok(tell_failures(&failures))
+}
+
+/// The engines by name: one row each.
+fn engine<'p>(
+    args: &RunTasksArgs,
+    plan: &'p Plan,
+    directory: &'p Path,
+) -> Result<Box<dyn Engine + 'p>, anyhow::Error> {
+    let slots = u32::try_from(threads_of(args.jobs)).unwrap_or(1);
+    let machine = || local_machine(plan, directory, slots);
+    let options = RunOptions {
+        retries: args.retries.unwrap_or(DEFAULT_RETRIES),
+        max_tasks: args.jobs.map(ToUsize::to_usize),
+    };
+    Ok(match args.engine {
+        EngineName::Local => Box::new(LocalEngine {
+            machine: machine()?,
+            options: RunOptions {
+                max_tasks: None,
+                ..options
+            },
+        }),
+        EngineName::Ssh => Box::new(args.fleet.engine(machine()?, options)?),
+        EngineName::Slurm => Box::new(args.slurm.engine(plan, directory, args.jobs)?),
+    })
+}
+
+fn run_engine(
+    args: &RunTasksArgs,
+    plan: &Plan,
+    directory: &Path,
+) -> Result<RunOutcome, anyhow::Error> {
+    let bytes = plan.tasks.iter().map(|task| task.bytes).sum();
+    let bar = TaskBar::new(args.quiet, plan.tasks.len().to_u64(), bytes);
+    let mut console = RunConsole::new(name::<Arguments>(), bar, args.quiet);
+    if matches!(args.engine, EngineName::Slurm) {
+        console.catch_signals()?;
+    }
+    let outcome = engine(args, plan, directory)?.run(&mut console);
+    if matches!(outcome, Ok(RunOutcome::Stopped)) {
+        let what = if args.slurm.leave_jobs {
+            "the jobs go on"
+        } else {
+            "the jobs are cancelled"
+        };
+        console.message(&format!("stopped; {what}, and run goes on where it was"));
+    }
+    console.finish();
+    Ok(outcome?)
+}
+
+/// Reports the tasks that were not done; the exit status says whether to try again.
+fn tell_failures(failures: &[Failure]) -> ExitCode {
+    for Failure { task, verdict } in failures {
         if let Verdict::Failed(what) | Verdict::Lost(what) = verdict {
             say_lines(&format!("{}: {task}: {what}", name::<Arguments>()));
         }
@@ -341,64 +389,7 @@ fn run_all(args: &RunTasksArgs) -> Result<ExitCode, anyhow::Error> {
     let is_lost = failures
         .iter()
         .all(|failure| matches!(failure.verdict, Verdict::Lost(_)));
-    Ok(ExitCode::from(if is_lost { LOST } else { 2 }))
-}
-
-/// Hands out the tasks from here, to this machine or to hosts.
-fn run_here(
-    args: &RunTasksArgs,
-    plan: &Plan,
-    directory: &Path,
-    bar: &mut TaskBar,
-) -> Result<Vec<Failure>, anyhow::Error> {
-    let engine = here(
-        plan,
-        directory,
-        u32::try_from(threads_of(args.jobs)).unwrap_or(1),
-    )?;
-    let warn = |bar: &TaskBar, what: &str| {
-        if !args.quiet {
-            bar.suspend(|| say_lines(&format!("{}: warning: {what}", name::<Arguments>())));
-        }
-    };
-    let mut on_news = |news: &News| match news {
-        News::Done(task) => bar.done(plan.tasks[*task].bytes),
-        News::HostAway(what) => warn(bar, &format!("{what}; trying again")),
-        News::HostOut(what) => warn(bar, &format!("{what}; it gets no more tasks")),
-        News::Detour(what) => warn(
-            bar,
-            &format!("{what}; what goes between them goes through this machine"),
-        ),
-        News::End => {}
-    };
-    let retries = args.retries.unwrap_or(RETRIES);
-    let failures = match args.engine {
-        EngineName::Ssh => {
-            let options = RunOptions {
-                retries,
-                most: args.jobs.map(|jobs| jobs as usize),
-            };
-            run(
-                plan,
-                directory,
-                &args.fleet.fleet(engine)?,
-                options,
-                &mut on_news,
-            )
-        }
-        EngineName::Local | EngineName::Slurm => run(
-            plan,
-            directory,
-            &engine,
-            RunOptions {
-                retries,
-                most: None,
-            },
-            &mut on_news,
-        ),
-    };
-    bar.finish();
-    Ok(failures?)
+    ExitCode::from(if is_lost { EXIT_LOST } else { 2 })
 }
 
 fn run_clean(args: &CleanArgs) -> Result<ExitCode, anyhow::Error> {
@@ -408,17 +399,31 @@ fn run_clean(args: &CleanArgs) -> Result<ExitCode, anyhow::Error> {
     clean(&directory)?;
     let missed = match args.engine {
         EngineName::Local | EngineName::Slurm => Vec::new(),
-        EngineName::Ssh => args.fleet.fleet(here(&plan, &directory, 1)?)?.clean(),
+        EngineName::Ssh => {
+            let options = RunOptions {
+                retries: DEFAULT_RETRIES,
+                max_tasks: None,
+            };
+            let machine = local_machine(&plan, &directory, 1)?;
+            args.fleet.engine(machine, options)?.clean()
+        }
     };
     missed
         .iter()
         .for_each(|what| say_lines(&format!("{}: {what}", name::<Arguments>())));
-    Ok(ExitCode::from(if missed.is_empty() { 0 } else { LOST }))
+    Ok(ExitCode::from(if missed.is_empty() {
+        0
+    } else {
+        EXIT_LOST
+    }))
 }
 
-/// This machine, as a place that runs tasks.
-fn here<'p>(plan: &'p Plan, run: &Path, slots: u32) -> Result<Local<'p>, anyhow::Error> {
-    Ok(Local {
+fn local_machine<'p>(
+    plan: &'p Plan,
+    run: &Path,
+    slots: u32,
+) -> Result<LocalMachine<'p>, anyhow::Error> {
+    Ok(LocalMachine {
         plan,
         program: env::current_exe().context("dedup-shard")?,
         run: run.to_owned(),
@@ -427,7 +432,7 @@ fn here<'p>(plan: &'p Plan, run: &Path, slots: u32) -> Result<Local<'p>, anyhow:
 }
 
 /// What could not be used, the account of what was read, and what the exit status says of it.
-fn tell(plan: &Plan, input: &Input, quiet: bool) -> ExitCode {
+fn tell(plan: &Plan, input: &RunInput, quiet: bool) -> ExitCode {
     let severity = if plan.options.skip_bad {
         "warning: "
     } else {
@@ -440,7 +445,7 @@ fn tell(plan: &Plan, input: &Input, quiet: bool) -> ExitCode {
         .map(|problem| format!("{severity}{problem}"));
     let said = problems.chain((!quiet).then(|| input.account.to_string()));
     said.for_each(|line| say(&format!("{}: {line}", name::<Arguments>())));
-    exit_code(input.problems.len() as u64, plan.options.skip_bad)
+    exit_code(input.problems.len().to_u64(), plan.options.skip_bad)
 }
 
 /// Exit of a task that will fail again.
@@ -448,8 +453,8 @@ const FAILED: u8 = 1;
 
 fn run_tasks(args: &TaskArgs) -> Result<ExitCode, anyhow::Error> {
     let (plan, directory) = args.of.open()?;
-    let (tasks, noting) = match args.element.tasks(&plan)? {
-        Some(tasks) => (tasks, Some(Noting::new(&directory))),
+    let (tasks, job_log) = match args.element.tasks(&plan)? {
+        Some(tasks) => (tasks, Some(JobLog::new(&directory))),
         None => (
             args.ids
                 .iter()
@@ -459,14 +464,14 @@ fn run_tasks(args: &TaskArgs) -> Result<ExitCode, anyhow::Error> {
         ),
     };
     for task in tasks {
-        noting.iter().for_each(|noting| noting.start(task));
+        job_log.iter().for_each(|job_log| job_log.start(task));
         let verdict = run_task(&plan, task, &directory, args.copies.as_deref());
-        noting
+        job_log
             .iter()
-            .for_each(|noting| noting.end(task, verdict.clone()));
+            .for_each(|job_log| job_log.end(task, verdict.clone()));
         let (what, code) = match verdict {
             Verdict::Done => continue,
-            Verdict::Lost(what) => (what, LOST),
+            Verdict::Lost(what) => (what, EXIT_LOST),
             Verdict::Failed(what) => (what, FAILED),
         };
         say_lines(&format!("{}: {}: {what}", name::<Arguments>(), task.id));
@@ -510,12 +515,12 @@ fn run_gather(args: &GatherArgs) -> Result<ExitCode, anyhow::Error> {
                 .filter(|path| Path::new(path).starts_with(&task.output))
                 .all(|path| has_file(&plan, path, &directory))
         };
-        match state(&plan, task, &directory) {
-            State::Missing | State::Partial if !has_needs() => {
+        match output_state(&plan, task, &directory) {
+            OutputState::Missing | OutputState::Partial if !has_needs() => {
                 anyhow::bail!("{} is not done; dedup-shard run does it", task.id)
             }
-            State::Done | State::Missing | State::Partial => {}
-            State::Damaged(what) => anyhow::bail!(
+            OutputState::Done | OutputState::Missing | OutputState::Partial => {}
+            OutputState::Damaged(what) => anyhow::bail!(
                 "{what}; dedup-shard task {} {} makes it again",
                 args.of.run.display(),
                 task.id
@@ -525,7 +530,7 @@ fn run_gather(args: &GatherArgs) -> Result<ExitCode, anyhow::Error> {
     enter_directory(&plan)?;
     let input = write_input(&plan, &directory)?;
     for task in plan.tasks_of(TaskKind::Gather) {
-        if let Work::Gather(files) = &task.work {
+        if let TaskWork::Gather(files) = &task.work {
             gather_index(&plan, &directory, files, &output)?;
         }
     }

@@ -1,27 +1,16 @@
 //! dedup-shard run --engine slurm, and what its jobs call.
 
-use super::{
-    output::Output,
-    progress::{TaskBar, say},
-};
-use crate::cluster::{
-    Event, Events, Jobs, Outcome, Plan, Queued, SlurmOptions, Stage, Task, Verdict, Waiting, What,
-    bytes_of, missing_arrays, run_slurm,
+use super::{output::Output, progress::say};
+use crate::{
+    base::num::ToUsize,
+    cluster::{
+        Event, EventKind, EventLog, Plan, SlurmEngine, SlurmOptions, Task, TaskStage, Verdict,
+        bytes_of,
+    },
 };
 use anyhow::Context;
 use clap::Args;
-use signal_hook::{
-    consts::{SIGINT, SIGTERM},
-    iterator::Signals,
-};
-use std::{
-    env,
-    io::Write,
-    path::Path,
-    sync::mpsc::{Receiver, RecvTimeoutError, channel},
-    thread,
-    time::Duration,
-};
+use std::{env, io::Write, path::Path, process::ExitCode};
 
 #[derive(Args, Debug)]
 #[command(next_help_heading = "With --engine slurm")]
@@ -68,7 +57,7 @@ impl ElementArgs {
         let (Some(name), Some(element)) = (&self.stage, self.element) else {
             return Ok(None);
         };
-        let stages = Stage::all(plan);
+        let stages = TaskStage::all(plan);
         let Some(stage) = stages.iter().find(|stage| stage.name == *name) else {
             let names: Vec<&str> = stages.iter().map(|stage| stage.name.as_str()).collect();
             anyhow::bail!(
@@ -76,7 +65,7 @@ impl ElementArgs {
                 names.join(", ")
             );
         };
-        let tasks = stage.element(element, self.each as usize);
+        let tasks = stage.element(element, self.each.to_usize());
         if tasks.is_empty() {
             anyhow::bail!(
                 "{name} has {} tasks: with {} each there is no element {element}",
@@ -88,15 +77,15 @@ impl ElementArgs {
     }
 }
 
-/// Tells of tasks that run in a job, in its log and among the events of the run.
-pub struct Noting {
-    events: Option<Events>,
+/// Logs the tasks that a job runs, on stderr and in the events of the run.
+pub struct JobLog {
+    events: Option<EventLog>,
     host: String,
     run: std::path::PathBuf,
 }
 
-impl Noting {
-    /// In a job, else of no effect.
+impl JobLog {
+    /// Logs nothing outside of a job.
     pub fn new(run: &Path) -> Self {
         let of = |name: &str| env::var(name).unwrap_or_default();
         let host = of("SLURMD_NODENAME");
@@ -116,76 +105,35 @@ impl Noting {
         // Two attempts may be at work at once, if the first was only believed to be dead.
         let writer = format!("{job}.{attempt}.{host}.{}", std::process::id());
         Self {
-            events: Events::append_as(run, &writer).ok(),
+            events: EventLog::append_as(run, &writer).ok(),
             host,
             run: run.to_owned(),
         }
     }
 
-    /// A task goes on even if nothing can be noted.
-    fn note(&self, task: &Task, what: What) {
+    /// A task goes on if its event cannot be written.
+    fn log(&self, task: &Task, what: EventKind) {
         if let Some(events) = &self.events {
             let _ = events.write(&Event::now(&task.id, &self.host, 0, what));
         }
     }
 
     pub fn start(&self, task: &Task) {
-        self.note(task, What::Start);
+        self.log(task, EventKind::Start);
     }
 
     pub fn end(&self, task: &Task, verdict: Verdict) {
-        self.note(
+        self.log(
             task,
             match verdict {
-                Verdict::Done => What::Done {
+                Verdict::Done => EventKind::Done {
                     bytes_in: task.bytes,
                     bytes_out: bytes_of(&self.run.join(&task.output)),
                 },
-                Verdict::Lost(what) => What::Lost(what),
-                Verdict::Failed(what) => What::Failed(what),
+                Verdict::Lost(what) => EventKind::Lost(what),
+                Verdict::Failed(what) => EventKind::Failed(what),
             },
         );
-    }
-}
-
-/// Waits at a terminal, or in a script.
-struct Person {
-    tool: String,
-    bar: TaskBar,
-    signals: Receiver<()>,
-}
-
-impl Waiting for Person {
-    fn done(&mut self, task: &Task) {
-        self.bar.done(task.bytes);
-    }
-
-    fn running(&mut self, jobs: &[Queued]) {
-        let mut hosts: Vec<&str> = jobs
-            .iter()
-            .filter(|job| job.state == "RUNNING")
-            .map(|job| job.at.as_str())
-            .collect();
-        hosts.sort_unstable();
-        let waiting = jobs.len() - hosts.len();
-        let on = if hosts.is_empty() {
-            String::new()
-        } else {
-            format!(" on {}", hosts.join(" "))
-        };
-        self.bar
-            .runs(&format!("{} run{on}, {waiting} wait", hosts.len()));
-    }
-
-    fn say(&mut self, what: &str) {
-        self.bar.suspend(|| say(&format!("{}: {what}", self.tool)));
-    }
-
-    fn pause(&mut self, time: Duration) -> bool {
-        !matches!(
-            self.signals.recv_timeout(time),
-            Err(RecvTimeoutError::Timeout)
-        )
     }
 }
 
@@ -206,13 +154,13 @@ impl SlurmArgs {
             .map(|(_, name)| name)
     }
 
-    pub fn run(
+    /// The engine that submits jobs; `jobs`: how many of a stage at a time.
+    pub fn engine<'p>(
         &self,
-        plan: &Plan,
-        run: &Path,
+        plan: &'p Plan,
+        run: &'p Path,
         jobs: Option<u32>,
-        (tool, bar): (String, TaskBar),
-    ) -> Result<Outcome, anyhow::Error> {
+    ) -> Result<SlurmEngine<'p>, anyhow::Error> {
         let options = SlurmOptions {
             program: env::current_exe().context("dedup-shard")?,
             jobs,
@@ -221,26 +169,18 @@ impl SlurmArgs {
             sbatch: self.sbatch_arg.clone(),
             leaves_jobs: self.leave_jobs,
         };
-        if self.print {
-            let jobs = Jobs::new(plan, run, &options)?;
-            let arrays = missing_arrays(&jobs, plan, run);
-            Output::open(None, false)?.write_all(jobs.print(&arrays).as_bytes())?;
-            return Ok(Outcome::Done);
-        }
-        let (send, signals) = channel();
-        let mut caught = Signals::new([SIGINT, SIGTERM]).context("a handler of signals")?;
-        thread::spawn(move || caught.forever().try_for_each(|_| send.send(())));
-        let mut person = Person { tool, bar, signals };
-        let outcome = run_slurm(plan, run, &options, &mut person)?;
-        if outcome == Outcome::Stopped {
-            let what = if self.leave_jobs {
-                "the jobs go on"
-            } else {
-                "the jobs are cancelled"
-            };
-            person.say(&format!("stopped; {what}, and run goes on where it was"));
-        }
-        person.bar.finish();
-        Ok(outcome)
+        Ok(SlurmEngine { plan, run, options })
+    }
+
+    /// Writes the script that would submit the jobs to stdout.
+    pub fn print_script(
+        &self,
+        plan: &Plan,
+        run: &Path,
+        jobs: Option<u32>,
+    ) -> Result<ExitCode, anyhow::Error> {
+        let script = self.engine(plan, run, jobs)?.script()?;
+        Output::open(None, false)?.write_all(script.as_bytes())?;
+        Ok(ExitCode::SUCCESS)
     }
 }

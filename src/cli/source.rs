@@ -144,8 +144,6 @@ impl SourceArgs {
                     null: false,
                     ..self.read.clone()
                 },
-                slice: None,
-                copies: None,
             },
             common: self.common.clone(),
         }

@@ -2,9 +2,10 @@
 
 use super::output::Output;
 use crate::{
-    base::codec,
+    base::{codec, num::ToU64},
     cluster::{
-        Events, Host, Plan, Stage, State, Tally, Task, ranges, size, states, time, write_report,
+        EventLog, Host, OutputState, Plan, RunSummary, Task, TaskStage, output_states, ranges,
+        size, time, write_report,
     },
 };
 use clap::{Args, ValueEnum};
@@ -40,14 +41,14 @@ enum Form {
 
 /// What is on disk.
 struct Found<'p> {
-    stages: Vec<Stage<'p>>,
-    states: Vec<(&'p Task, State)>,
+    stages: Vec<TaskStage<'p>>,
+    states: Vec<(&'p Task, OutputState)>,
     /// Tasks whose outputs are not here, but on the hosts that did them, as far as is known.
     elsewhere: HashSet<&'p str>,
 }
 
 impl<'p> Found<'p> {
-    fn new(plan: &'p Plan, run: &Path, tally: &Tally) -> Self {
+    fn new(plan: &'p Plan, run: &Path, summary: &RunSummary) -> Self {
         let shares = |host: &&Host| {
             host.shared
                 .as_ref()
@@ -59,10 +60,10 @@ impl<'p> Found<'p> {
             .filter(|host| !shares(host))
             .map(Host::label)
             .collect();
-        let states = states(plan, run);
-        let done = tally.done_on(&hosts);
-        let is_elsewhere = |(task, state): &&(&'p Task, State)| {
-            matches!(state, State::Missing | State::Partial)
+        let states = output_states(plan, run);
+        let done = summary.done_on(&hosts);
+        let is_elsewhere = |(task, state): &&(&'p Task, OutputState)| {
+            matches!(state, OutputState::Missing | OutputState::Partial)
                 && !task.kind().is_central()
                 && done.contains(task.id.as_str())
         };
@@ -72,7 +73,7 @@ impl<'p> Found<'p> {
             .map(|(task, _)| task.id.as_str())
             .collect();
         Self {
-            stages: Stage::all(plan),
+            stages: TaskStage::all(plan),
             states,
             elsewhere,
         }
@@ -89,15 +90,15 @@ impl<'p> Found<'p> {
     fn missing(&self) -> Vec<&'p Task> {
         self.states
             .iter()
-            .filter(|(_, state)| *state != State::Done)
+            .filter(|(_, state)| *state != OutputState::Done)
             .map(|(task, _)| *task)
             .collect()
     }
 
     fn damaged(&self) -> impl Iterator<Item = (&str, &str)> {
         self.states.iter().filter_map(|(task, state)| match state {
-            State::Damaged(what) => Some((task.id.as_str(), what.as_str())),
-            State::Missing | State::Partial | State::Done => None,
+            OutputState::Damaged(what) => Some((task.id.as_str(), what.as_str())),
+            OutputState::Missing | OutputState::Partial | OutputState::Done => None,
         })
     }
 
@@ -116,13 +117,14 @@ impl<'p> Found<'p> {
                 .tasks
                 .iter()
                 .filter(|task| self.elsewhere.contains(task.id.as_str()))
-                .count() as u64;
+                .count()
+                .to_u64();
             let (all, bytes) = (
-                stage.tasks.len() as u64,
+                stage.tasks.len().to_u64(),
                 stage.tasks.iter().map(|task| task.bytes).sum::<u64>(),
             );
             let done = [
-                all - todo().count() as u64,
+                all - todo().count().to_u64(),
                 all,
                 bytes - todo().map(|task| task.bytes).sum::<u64>(),
                 bytes,
@@ -139,21 +141,21 @@ pub fn show(args: &StatusArgs, plan: &Plan, run: &Path) -> Result<(), anyhow::Er
     let mut out = Output::open(None, false)?;
     if args.missing {
         return Ok(show_missing(
-            &Found::new(plan, run, &Tally::default()),
+            &Found::new(plan, run, &RunSummary::default()),
             args.form,
             &mut out,
         )?);
     }
-    let tally = Tally::new(plan, &Events::read(run)?);
-    let found = Found::new(plan, run, &tally);
+    let summary = RunSummary::new(plan, &EventLog::read(run)?);
+    let found = Found::new(plan, run, &summary);
     if args.report {
-        write_report(plan, &tally, run)?;
+        write_report(plan, &summary, run)?;
     }
     if args.json {
         return Ok(writeln!(
             out,
             "{}",
-            codec::to_json(&to_json(plan, &found, &tally))
+            codec::to_json(&to_json(plan, &found, &summary))
         )?);
     }
     for (name, [done, all, bytes_done, bytes, elsewhere]) in found.kinds() {
@@ -174,7 +176,7 @@ pub fn show(args: &StatusArgs, plan: &Plan, run: &Path) -> Result<(), anyhow::Er
             what.escape_debug()
         )?;
     }
-    Ok(show_hosts(plan, &found, &tally, &mut out)?)
+    Ok(show_hosts(plan, &found, &summary, &mut out)?)
 }
 
 fn show_missing(found: &Found<'_>, form: Form, out: &mut impl Write) -> std::io::Result<()> {
@@ -201,10 +203,10 @@ fn show_missing(found: &Found<'_>, form: Form, out: &mut impl Write) -> std::io:
 fn show_hosts(
     plan: &Plan,
     found: &Found<'_>,
-    tally: &Tally,
+    summary: &RunSummary,
     out: &mut impl Write,
 ) -> std::io::Result<()> {
-    if tally.hosts.is_empty() {
+    if summary.hosts.is_empty() {
         return Ok(());
     }
     writeln!(
@@ -212,7 +214,7 @@ fn show_hosts(
         "\n{:20}{:>6}{:>8}{:>6}{:>12}{:>14}{:>12}",
         "host", "slots", "done", "lost", "documents", "a slot's rate", "moved"
     )?;
-    for host in &tally.hosts {
+    for host in &summary.hosts {
         let (bytes, rate) = (
             size(host.bytes),
             format!("{}/s", size(host.bytes_per_second())),
@@ -232,25 +234,25 @@ fn show_hosts(
             None => writeln!(out)?,
         }
     }
-    if !tally.moves.is_empty() {
+    if !summary.transfers.is_empty() {
         writeln!(
             out,
             "\n{:20}{:>6}{:>12}{:>22}",
             "moved", "moves", "bytes", "from host to host"
         )?;
     }
-    for (goods, of) in tally.goods() {
+    for (kind, of) in summary.by_kind() {
         writeln!(
             out,
             "{:20}{:>6}{:>12}{:>22}",
-            goods.escape_debug().to_string(),
-            of.moves,
+            kind.escape_debug().to_string(),
+            of.transfers,
             size(of.bytes),
             size(of.direct)
         )?;
     }
     let missing = found.to_do();
-    match tally.seconds_left(plan, &missing) {
+    match summary.seconds_left(plan, &missing) {
         Some(seconds) if !missing.is_empty() => writeln!(
             out,
             "about {} left, at the rates so far",
@@ -260,13 +262,13 @@ fn show_hosts(
     }
 }
 
-fn to_json(plan: &Plan, found: &Found<'_>, tally: &Tally) -> serde_json::Value {
+fn to_json(plan: &Plan, found: &Found<'_>, summary: &RunSummary) -> serde_json::Value {
     let kinds = found.kinds().into_iter().map(
         |(kind, [done, all, bytes_done, bytes, elsewhere])| json!({"kind": kind, "done": done, "tasks": all, "bytes_done": bytes_done, "bytes": bytes, "on_hosts": elsewhere}),
     );
     let goods =
-        tally.goods().into_iter().map(|(goods, of)| json!({"goods": goods, "moves": of.moves, "bytes": of.bytes, "direct": of.direct}));
-    let hosts = tally.hosts.iter().map(|host| {
+        summary.by_kind().into_iter().map(|(kind, of)| json!({"goods": kind, "moves": of.transfers, "bytes": of.bytes, "direct": of.direct}));
+    let hosts = summary.hosts.iter().map(|host| {
         json!({"host": host.name, "slots": host.slots, "tasks": host.tasks, "lost": host.lost, "busy_ms": host.busy_ms, "bytes": host.bytes,
                "bytes_per_slot_second": host.bytes_per_second(), "moved": host.moved, "out": host.out})
     });
@@ -277,9 +279,9 @@ fn to_json(plan: &Plan, found: &Found<'_>, tally: &Tally) -> serde_json::Value {
         "missing": ids,
         "damaged": found.damaged().map(|(task, what)| json!({"task": task, "what": what})).collect::<Vec<_>>(),
         "hosts": hosts.collect::<Vec<_>>(),
-        "rates": tally.rates(plan),
-        "moved": tally.moved(),
+        "rates": summary.rates(plan),
+        "moved": summary.moved(),
         "moved_by_goods": goods.collect::<Vec<_>>(),
-        "seconds_left": tally.seconds_left(plan, &found.to_do()),
+        "seconds_left": summary.seconds_left(plan, &found.to_do()),
     })
 }

@@ -1,4 +1,5 @@
-//! A plan is a pure function of the corpus and the hosts; it is carried out task by task, and what is on disk says how far it got:
+//! The same work on many machines. A plan is a pure function of the corpus, the hosts and the
+//! options; what is on disk says how far it got:
 //!
 //! ```text
 //! slices of the corpus ──► map ──► docs ──► number ──► docs, targets ─────────────────────────► gather ──► the index
@@ -7,51 +8,47 @@
 //!                                                              └─► postings ─────────┴─► part ──►
 //! ```
 //!
-//! If a table is wanted, each range of the index is then compared: count, and table.
+//! If a table is wanted, each range of the index is then counted, and the table is made from the
+//! counts. With an existing
+//! index only what changed is mapped, and the last task commits the new segment. The ranges of
+//! blots are the parts of the
+//! index: a part is made where the runs of its range are, and is not touched again.
 //!
-//! With an index that is there, only what changed is mapped, the new segment goes beside what it has, and the last task commits.
+//! Each task has one output, which appears when it is complete. So a task can run anywhere, twice,
+//! or by hand.
 //!
-//! The ranges of blots are the parts of the index: a part is made where the runs of its range are, and is not touched again.
-//!
-//! Each task is one command line with one output, which appears when it is whole. So a task can be run anywhere, twice, or by hand.
+//! | module | what is there |
+//! | --- | --- |
+//! | `plan` | slices, ranges, typed tasks, the directory of a run |
+//! | `run` | executing one task, the state of outputs, events, report |
+//! | `remote` | programs on other machines, over SSH or a command |
+//! | `worker` | the process on a host, and the protocol between it and the run |
+//! | `scheduler` | which machine runs which task, and what is transferred |
+//! | `engines` | local, ssh, slurm: one file each |
 
-mod board;
-mod cache;
-mod client;
-mod engine;
-mod events;
-mod execute;
-mod fleet;
-mod gather;
+mod engines;
 mod plan;
-mod protocol;
-mod queue;
 pub mod remote;
-mod report;
 mod run;
-mod ship;
-mod slurm;
-mod state;
-mod store;
-mod tally;
-mod transfer;
+mod scheduler;
 mod worker;
 
-pub use engine::{Crew, LOST, Local, Verdict};
-pub use events::{Event, Events, What, bytes_of};
-pub use execute::{TaskError, enter_directory, run_task};
-pub use fleet::{Fleet, FleetOptions};
-pub use gather::{Input, gather_index, gather_needs, input_of, write_input};
-pub use plan::{
-    BaseIndex, Host, Plan, PlanOptions, TableFormat, TableOptions, Task, TaskKind, Work,
-    default_parts, read_owners, selection_file, write_plan,
+pub use engines::{
+    DEFAULT_RETRIES, EXIT_LOST, Engine, Failure, LocalEngine, LocalMachine, QueuedJob, RunObserver,
+    RunOptions, RunOutcome, SlurmEngine, SlurmOptions, SshEngine, SshEngineOptions, TaskStage,
+    Verdict, is_program, ranges,
 };
-pub use queue::{Outcome, Queued, Waiting, missing_arrays, run_slurm};
-pub use report::{size, time, write_report};
-pub use run::{Failure, News, RETRIES, RunLock, RunOptions, clean, run};
-pub use ship::is_self;
-pub use slurm::{Jobs, SlurmOptions, Stage, ranges};
-pub use state::{State, has_file, left, prepare, state, states};
-pub use store::Store;
-pub use tally::{HostTally, Tally};
-pub use worker::{WorkerOptions, serve};
+pub use plan::{
+    BaseIndex, BlotRange, GatheredFiles, Host, MappedSlice, Plan, PlanOptions, PlannedSlice,
+    TableFormat, TableOptions, Task, TaskKind, TaskWork, default_parts, read_owners, write_plan,
+};
+pub use run::{
+    event_log::{Event, EventKind, EventLog, bytes_of},
+    execute::{TaskError, enter_directory, run_task},
+    gather::{RunInput, gather_index, gather_needs, input_of, write_input},
+    output_state::{OutputState, has_file, output_state, output_states},
+    report::{size, time, write_report},
+    run_lock::{RunLock, clean},
+    summary::{HostSummary, RunSummary},
+};
+pub use worker::{HostStore, WorkerOptions, serve};

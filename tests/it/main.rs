@@ -7,6 +7,7 @@ mod as_indexed;
 mod blot;
 mod cached;
 mod counted;
+mod counts;
 mod damage;
 mod databases;
 mod documents;

@@ -1,5 +1,6 @@
 //! An index built in slices and ranges is the index that one machine builds.
 
+use crate::counts::{CountedTable, count};
 use crate::work::{Ran, Work};
 use std::{
     fs,
@@ -589,55 +590,52 @@ fn a_table_is_the_table_of_one_machine() {
 #[test]
 fn counts_are_of_one_index_and_all_ranges() {
     let work = corpus();
-    work.shell("dedup-index build -o i --parts 3 c/0*.txt; for n in 0 1 2 3 4; do dedup-index step count --range $n/5 -o n$n i; done").ok();
-    let table = |counts: &str| work.shell(&format!("dedup-extract table {counts} i"));
-    let flags = |of: &[usize]| {
-        of.iter()
-            .map(|n| format!("--counts n{n}/counts "))
-            .collect::<String>()
+    work.shell("dedup-index build -o i --parts 3 c/0*.txt").ok();
+    for range in 0..5 {
+        count(&work, "i", (range, 5), None, &format!("n{range}")).unwrap();
+    }
+    let table = |max_df: Option<u64>, counts: &[&str]| {
+        let table = CountedTable {
+            top: 100,
+            threshold: 0.1,
+            max_df,
+            since: None,
+            ranks: false,
+        };
+        table.make(&work, "i", counts)
     };
-    work.shell(&format!(
-        "dedup-extract table i > one && dedup-extract table {} i > all && cmp one all",
-        flags(&[3, 4, 0, 1, 2])
-    ))
-    .ok();
-    for (counts, what) in [
+    assert_eq!(
+        table(None, &["n3", "n4", "n0", "n1", "n2"]).unwrap(),
+        work.shell("dedup-extract table i --format tsv").ok_text()
+    );
+    for (max_df, counts, what) in [
         (
-            flags(&[0, 1, 2, 3]),
+            None,
+            &["n0", "n1", "n2", "n3"][..],
             "the counts of blots that begin with cc to ff are missing",
         ),
         (
-            flags(&[0, 1, 3, 4]),
+            None,
+            &["n0", "n1", "n3", "n4"],
             "n3/counts: byte 0: counts from 99 on; those from 66 on are expected",
         ),
         (
-            format!("{} --max-df 9", flags(&[0, 1, 2, 3, 4])),
-            "n0/counts: byte 0: counted with another limit of documents per blot",
+            Some(9),
+            &["n0", "n1", "n2", "n3", "n4"],
+            "n0/counts: byte 0: counted with another --max-df",
         ),
     ] {
-        let ran = table(&counts);
-        assert_eq!(
-            (ran.code(), ran.stderr()),
-            (2, format!("dedup-extract: {what}\n")),
-            "{counts}"
-        );
+        let error = table(max_df, counts).unwrap_err().to_string();
+        assert!(error.ends_with(what), "{error}");
     }
     work.shell("dedup-index remove -q i c/01.txt").ok();
-    let ran = table(&flags(&[0, 1, 2, 3, 4]));
-    assert_eq!(
-        ran.stderr(),
-        "dedup-extract: n0/counts: byte 0: the counts of another index, or of an earlier state of it\n"
-    );
+    let error = table(None, &["n0", "n1", "n2", "n3", "n4"]).unwrap_err();
+    let what = "n0/counts: byte 0: the counts of another index, or of an earlier state of it";
+    assert!(error.to_string().ends_with(what), "{error}");
     // Only the documents, the sets and the parts of the range are needed.
-    work.shell(
-        "cp -r i some; rm some/000001.00[02].part; dedup-index step count --range 1/3 -o n some",
-    )
-    .ok();
-    assert_eq!(
-        work.shell("dedup-index step count --range 1/2 -o m some")
-            .code(),
-        2
-    );
+    work.shell("cp -r i some; rm some/000001.00[02].part").ok();
+    count(&work, "some", (1, 3), None, "n").unwrap();
+    assert!(count(&work, "some", (1, 2), None, "m").is_err());
 }
 
 /// A directory and its copy, each with an index: one is synced, the other follows in tasks.

@@ -187,14 +187,14 @@ fn a_job_that_lost_its_disk_is_run_again_and_not_for_ever() {
 }
 
 #[test]
-fn who_waits_may_be_killed_or_stopped() {
+fn a_run_that_waits_may_be_killed_or_stopped() {
     let Some(cluster) = Cluster::start() else {
         return;
     };
     cluster.plan(400_000);
-    // Killed: the jobs go on, and whoever comes next waits for them.
+    // Killed: the jobs go on, and the next run, which starts when the lock is free, waits for them.
     let ran = cluster.shell(
-        "dedup-shard run r --engine slurm & run=$!; until test -e r/map/0000 || ! kill -0 $run; do sleep 0.05; done; kill -9 $run
+        "dedup-shard run r --engine slurm & run=$!; until test -e r/map/0000 || ! kill -0 $run; do sleep 0.05; done; kill -9 $run; wait $run
          cp r/slurm.json before; dedup-shard run r --engine slurm; code=$?; cmp before r/slurm.json && exit $code",
     );
     assert_eq!(ran.code(), 0, "{}", ran.stderr());

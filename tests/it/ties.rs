@@ -1,5 +1,6 @@
 //! Answers depend on the documents, never on the commits that brought them: ties are broken by id.
 
+use crate::counts::{CountedTable, count};
 use crate::{
     incremental::{self, Model, build, steps, take_step},
     work::Work,
@@ -367,36 +368,30 @@ fn long_sets_give_the_table_of_all_pairs_also_by_counts_and_since() {
             &["i", "--threshold", "0", "--format", "tsv"],
         )
         .ok_text();
-    work.shell("for part in 0 1; do dedup-index step count i --range $part/2 -o n$part && dedup-index step count i --range $part/2 --since 1 -o s$part; done").ok();
+    for range in 0..2 {
+        count(&work, "i", (range, 2), None, &format!("n{range}")).unwrap();
+        count(&work, "i", (range, 2), Some(1), &format!("s{range}")).unwrap();
+    }
     for ((top, threshold), old) in [("7", "0.3"), ("200", "0.1")].iter().zip(old) {
         let new = table(top, threshold, &[]);
+        let counted = |since| CountedTable {
+            top: top.parse().unwrap(),
+            threshold: threshold.parse().unwrap(),
+            max_df: None,
+            since,
+            ranks: false,
+        };
         assert!(
             new == table_of_pairs(&pairs, top.parse().unwrap(), threshold.parse().unwrap()),
             "--top {top}"
         );
         assert!(
-            new == table(
-                top,
-                threshold,
-                &["--counts", "n0/counts", "--counts", "n1/counts"]
-            ),
+            new == counted(None).make(&work, "i", &["n0", "n1"]).unwrap(),
             "--top {top}, by counts"
         );
         let changes = table(top, threshold, &["--since", "1"]);
         assert!(
-            changes
-                == table(
-                    top,
-                    threshold,
-                    &[
-                        "--since",
-                        "1",
-                        "--counts",
-                        "s0/counts",
-                        "--counts",
-                        "s1/counts"
-                    ]
-                ),
+            changes == counted(Some(1)).make(&work, "i", &["s0", "s1"]).unwrap(),
             "--top {top}, changes by counts"
         );
         let changed = apply(&old, &changes);

@@ -2,22 +2,21 @@
 
 use super::{
     super::{
-        args::MORE,
         exclusions::ExcludeArgs,
         source::{Reading, SourceArgs},
         threshold::Threshold,
     },
     PROGRAM,
-    records::{RecordOutputArgs, tell_what_stays, write_records, write_with},
+    records::{RecordOutputArgs, tell_what_stays, write_records},
     scoring::{CompareWhichArgs, leave_out, threshold_of},
 };
 use crate::{
-    commands::{Extract, ExtractOptions, RowFormat, extract_counted},
+    commands::{Extract, ExtractOptions, RowFormat},
     index::{Index, Since},
     similar::Score,
 };
 use clap::Args;
-use std::{path::PathBuf, process::ExitCode};
+use std::process::ExitCode;
 
 #[derive(Args, Debug)]
 pub struct TableArgs {
@@ -37,9 +36,6 @@ pub struct TableArgs {
     rank: bool,
     #[command(flatten)]
     output: RecordOutputArgs,
-    /// Make the table of what dedup-index step count counted (repeatable)
-    #[arg(long, value_name = "FILE", help_heading = MORE, conflicts_with_all = ["exclude", "exclude_index", "base", "new", "new_from", "new_since", "groups", "group_by"])]
-    counts: Vec<PathBuf>,
     #[command(flatten)]
     excluded: ExcludeArgs,
     #[command(flatten)]
@@ -59,11 +55,6 @@ impl TableArgs {
             limits: self.source.limits(),
         };
         let output = self.output.file.output.as_deref();
-        if !self.counts.is_empty() {
-            return write_with(&self.source, &source, output, |out, _, done| {
-                extract_counted(&options, &self.counts, &source.index, out, done).map(|()| 0)
-            });
-        }
         tell_what_stays(&self.source, &source, &self.excluded);
         let leave_out = leave_out(&self.excluded, self.which.pairs());
         write_records(&self.source, &source, &options, &leave_out, output)

@@ -184,8 +184,6 @@ impl AlignArgs {
                     skip_bad: self.skip_bad,
                     ..ReadArgs::default()
                 },
-                slice: None,
-                copies: None,
             },
             common: self.common.clone(),
         }

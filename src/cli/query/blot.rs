@@ -47,8 +47,6 @@ impl BlotQueryArgs {
         let input = InputArgs {
             paths: Vec::new(),
             read: self.read.clone(),
-            slice: None,
-            copies: None,
         };
         let reading = input.options(index.scheme.tokens.is_dna());
         let mut out = BufWriter::with_capacity(1 << 16, Output::open(None, false)?);

@@ -255,8 +255,6 @@ impl HistoryArgs {
             input: InputArgs {
                 paths: first.chain(&self.paths).cloned().collect(),
                 read: self.read.clone(),
-                slice: None,
-                copies: None,
             },
             common: self.common.clone(),
         }

@@ -155,8 +155,6 @@ impl SearchArgs {
             input: InputArgs {
                 paths,
                 read: self.read.clone(),
-                slice: None,
-                copies: None,
             },
             common: self.common.clone(),
         }

@@ -117,8 +117,6 @@ impl ServeArgs {
             input: InputArgs {
                 paths: Vec::new(),
                 read: self.read.clone(),
-                slice: None,
-                copies: None,
             },
             common: self.common.clone(),
         }

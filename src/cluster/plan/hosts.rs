@@ -7,20 +7,23 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::{fs, path::Path, sync::Arc};
 
-/// A machine that work can be given to.
+/// A machine that runs tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Host {
+    /// The name or address.
     pub name: String,
+    /// The user to log in as.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
+    /// The port of the SSH server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
     /// How many tasks it runs at a time; each uses one core.
     pub slots: u32,
-    /// Where it keeps files.
+    /// The directory where it keeps files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dir: Option<String>,
-    /// What it shares with the others.
+    /// A directory that it shares with this machine, under the same name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared: Option<String>,
 }
@@ -28,13 +31,13 @@ pub struct Host {
 const MOST_SLOTS: u32 = 1024;
 
 impl Host {
-    /// What messages call it.
+    /// The name that messages use.
     pub fn label(&self) -> String {
         self.port
             .map_or_else(|| self.name.clone(), |port| format!("{}:{port}", self.name))
     }
 
-    /// As whoever connects to it needs it: an address of IPv6 without brackets.
+    /// The address to connect to: an IPv6 address without brackets.
     pub fn address(&self) -> Address {
         let name = self
             .name
@@ -48,19 +51,20 @@ impl Host {
         }
     }
 
-    /// Whether it could stand in a list of hosts: nothing else is called.
+    /// Whether its name and user are safe to pass to programs.
     pub fn is_sound(&self) -> bool {
         is_name(&self.name)
             && self.user.as_deref().is_none_or(is_name)
             && (1..=MOST_SLOTS).contains(&self.slots)
     }
 
+    /// Reads a list of hosts.
     pub fn read(path: &Path) -> Result<Vec<Self>> {
         let text = fs::read_to_string(path).map_err(|error| Error::io(path.display(), error))?;
         Self::parse(&text, &path.display().to_string().into())
     }
 
-    /// Empty lines, and what follows a #, do not count.
+    /// Parses a list of hosts. Empty lines and comments after # are ignored.
     pub(super) fn parse(text: &str, file: &Arc<str>) -> Result<Vec<Self>> {
         let mut hosts = Vec::<Self>::new();
         for (number, line) in (1..).zip(text.lines()) {
@@ -100,7 +104,7 @@ impl Host {
             None => (None, address),
         };
         let (name, port) = match place.rsplit_once(':') {
-            // More than one colon is an address of IPv6, unless it stands in brackets.
+            // More than one colon is an IPv6 address, unless it is in brackets.
             Some((name, port)) if !name.contains(':') || name.ends_with(']') => (name, Some(port)),
             _ => (place, None),
         };
@@ -144,7 +148,8 @@ impl Host {
     }
 }
 
-/// Of a host, or a user: no option of a program, and nothing that a shell knows.
+/// Whether this can be the name of a host or user: no option of a program, and nothing special to a
+/// shell.
 fn is_name(text: &str) -> bool {
     let is_safe = |c: char| c.is_alphanumeric() || "._-:[]%".contains(c);
     !text.is_empty() && !text.starts_with('-') && text.chars().all(is_safe)

@@ -1,4 +1,5 @@
-//! The plan: which tasks there are, what each reads and writes. The same corpus, hosts and options give the same bytes.
+//! The plan: which tasks there are, what each reads and writes. The same corpus, hosts and options
+//! give the same bytes.
 
 mod hosts;
 mod makefile;
@@ -13,7 +14,7 @@ pub use hosts::Host;
 pub use options::{BaseIndex, PlanOptions, TableFormat, TableOptions, selection_file};
 pub use range_owners::{read_owners, write_owners};
 pub use run_directory::write_plan;
-pub use task::{GatheredFiles, MappedSlice, Task, TaskKind, Work};
+pub use task::{GatheredFiles, MappedSlice, Task, TaskKind, TaskWork};
 
 use crate::{
     base::{
@@ -106,7 +107,8 @@ struct PlanHeader {
 impl Plan {
     /// Plans a run. Also returns the contents of the slice files.
     ///
-    /// `previous_owners`: the names of the hosts that worked on the ranges of an existing index, if known.
+    /// `previous_owners`: the names of the hosts that worked on the ranges of an existing index, if
+    /// known.
     pub fn new(
         found: Vec<WalkItem>,
         hosts: Vec<Host>,
@@ -236,7 +238,8 @@ impl Plan {
             .find(|task| Path::new(path).starts_with(&task.output))
     }
 
-    /// Whether a host keeps a file that it was sent for later runs: files of an index, and files that options name.
+    /// Whether a host keeps a file that it was sent for later runs: files of an index, and files
+    /// that options name.
     pub fn is_kept(&self, path: &str) -> bool {
         let is_of_index = |task: &Task| matches!(task.kind(), TaskKind::Gather | TaskKind::Ranges);
         self.maker(path)

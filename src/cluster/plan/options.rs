@@ -24,7 +24,8 @@ pub struct PlanOptions {
     pub directory: String,
     /// The blot scheme that every slice must give.
     pub scheme: String,
-    /// How documents become blots. Files that the selection names are those of the run, see [`selection_file`].
+    /// How documents become blots. Files that the selection names are those of the run, see
+    /// [`selection_file`].
     pub blots: BlotOptions,
     /// How the files of a slice are read.
     pub reading: corpus::Options,
@@ -122,7 +123,8 @@ impl TableOptions {
     }
 }
 
-/// Numbers as text: JSON readers may be off by the last bit, and the checksum of a plan must not change.
+/// Numbers as text: JSON readers may be off by the last bit, and the checksum of a plan must not
+/// change.
 mod exact_number {
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
@@ -137,7 +139,8 @@ mod exact_number {
     }
 }
 
-/// Documents under way take this share of the memory of a task, and no more than [`MOST_UNDER_WAY`].
+/// Documents under way take this share of the memory of a task, and no more than
+/// [`MOST_UNDER_WAY`].
 const UNDER_WAY_SHARE: u64 = 4;
 const MOST_UNDER_WAY: u64 = 128 << 20;
 /// A document takes about eight times its size while it is worked on.
@@ -163,7 +166,8 @@ impl PlanOptions {
         }
     }
 
-    /// How a task reads the files of a slice. `copies`: where copies of them are, if they were sent.
+    /// How a task reads the files of a slice. `copies`: where copies of them are, if they were
+    /// sent.
     pub fn slice_settings(&self, slice: PathBuf, copies: Option<&Path>) -> Settings {
         self.settings(corpus::Options {
             slice: Some(slice),
@@ -187,7 +191,8 @@ impl PlanOptions {
         blots
     }
 
-    /// Reads the files that the selection of blots names, and lets it name their copies in the run instead, which hosts have.
+    /// Reads the files that the selection of blots names, and lets it name their copies in the run
+    /// instead, which hosts have.
     pub fn take_selection_files(&mut self) -> Result<Vec<Vec<u8>>> {
         let mut files = Vec::new();
         for term in self

@@ -1,4 +1,5 @@
-//! Which host works on which range: the one that did before, as far as slots allow. Files that it has need not be sent again.
+//! Which host works on which range: the one that did before, as far as slots allow. Files that it
+//! has need not be sent again.
 
 use super::hosts::Host;
 use crate::base::{
@@ -17,7 +18,8 @@ fn name(host: &Host) -> String {
         .map_or_else(|| host.name.clone(), |port| format!("{}:{port}", host.name))
 }
 
-/// Assigns each range to a host, given by its place in the list. Each host gets its share by slots, and keeps
+/// Assigns each range to a host, given by its place in the list. Each host gets its share by slots,
+/// and keeps
 /// as many of its previous ranges as that allows.
 pub fn assign_owners(ranges: usize, hosts: &[Host], previous: &[String]) -> Vec<usize> {
     let previous_host = |range: usize| {
@@ -71,7 +73,8 @@ fn path_of(index: &Path) -> PathBuf {
     name.into()
 }
 
-/// Reads the names of the hosts that made the parts of an index; empty if they are not known, or the file is damaged.
+/// Reads the names of the hosts that made the parts of an index; empty if they are not known, or
+/// the file is damaged.
 pub fn read_owners(index: &Path) -> Result<Vec<String>> {
     let path = path_of(index);
     match fs::read(&path) {

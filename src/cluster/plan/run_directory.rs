@@ -10,9 +10,11 @@ use std::{ffi::OsStr, fs, os::unix::fs::PermissionsExt, path::Path};
 /// What a plan that was not completed may leave.
 const UNFINISHED: [&str; 4] = ["slices", "select", "Makefile", "plan.json.new"];
 
-/// Makes the directory of a run, readable for its owner only. The same plan may be written again; another one is refused.
+/// Makes the directory of a run, readable for its owner only. The same plan may be written again;
+/// another one is refused.
 ///
-/// `slices`: the contents of the slice files; `selection_files`: of the files that the selection of blots names.
+/// `slices`: the contents of the slice files; `selection_files`: of the files that the selection of
+/// blots names.
 pub fn write_plan(
     plan: &Plan,
     slices: &[String],

@@ -10,7 +10,8 @@ const MAX_SLICES: u64 = 4096;
 /// What opening a file costs, in bytes that could be read instead.
 const FILE_COST_BYTES: u64 = 512;
 
-/// Cuts a corpus into slices of about the same size, each of consecutive files. There is at least one slice.
+/// Cuts a corpus into slices of about the same size, each of consecutive files. There is at least
+/// one slice.
 pub(super) fn cut_corpus(found: Vec<WalkItem>, slots: u64) -> Vec<Vec<WalkItem>> {
     let total: u64 = found.iter().map(cost_bytes).sum();
     let slice_bytes = total
@@ -101,7 +102,7 @@ mod tests {
         fn slices_are_the_corpus_in_order(sizes_of in prop::collection::vec(0_u64..100_000, 0..60), slots in 1_u64..9) {
             let slices = sizes(&cut_corpus(files(&sizes_of), slots));
             prop_assert_eq!(slices.concat(), sizes_of);
-            prop_assert!(slices.len() as u64 <= slots && !slices.is_empty());
+            prop_assert!(u64::try_from(slices.len()).unwrap() <= slots && !slices.is_empty());
         }
     }
 }

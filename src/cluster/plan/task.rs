@@ -4,7 +4,8 @@ use super::options::TableOptions;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// The kinds of tasks, in the order in which they run: a task needs only outputs of kinds before its own.
+/// The kinds of tasks, in the order in which they run: a task needs only outputs of kinds before
+/// its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TaskKind {
     /// Stages the index that a commit starts from.
@@ -74,7 +75,8 @@ impl TaskKind {
         (!self.is_result()).then(|| self.name())
     }
 
-    /// Whether it reads a little of every slice or range, so that it runs where the run directory is.
+    /// Whether it reads a little of every slice or range, so that it runs where the run directory
+    /// is.
     pub fn is_central(self) -> bool {
         !matches!(self, Self::Map | Self::Reduce | Self::Part | Self::Count)
     }
@@ -88,7 +90,7 @@ pub struct Task {
     pub id: String,
     /// What the task does.
     #[serde(flatten)]
-    pub work: Work,
+    pub work: TaskWork,
     /// The number of its slice or range; 0 for central tasks.
     pub number: usize,
     /// The files it needs, below the run's directory. Follows from `work`.
@@ -105,7 +107,7 @@ pub struct Task {
 struct StoredTask {
     id: String,
     #[serde(flatten)]
-    work: Work,
+    work: TaskWork,
     number: usize,
     output: String,
     bytes: u64,
@@ -129,7 +131,7 @@ impl From<StoredTask> for Task {
 /// Options that all tasks share stand in [`super::PlanOptions`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Work {
+pub enum TaskWork {
     /// Links to the files of an index; if segments pile up, they are compacted in the copy.
     Base {
         /// The index.
@@ -243,7 +245,7 @@ pub struct GatheredFiles {
     pub base: Option<String>,
 }
 
-impl Work {
+impl TaskWork {
     /// The kind of the task.
     pub fn kind(&self) -> TaskKind {
         match self {
@@ -348,7 +350,7 @@ impl Task {
 #[cfg(test)]
 impl Task {
     /// A task without inputs, for tests.
-    pub fn example(id: &str, work: Work, number: usize, output: &str, bytes: u64) -> Self {
+    pub fn example(id: &str, work: TaskWork, number: usize, output: &str, bytes: u64) -> Self {
         Self {
             id: id.to_owned(),
             work,
@@ -366,7 +368,7 @@ mod tests {
 
     #[test]
     fn a_task_is_stored_without_the_inputs_that_follow_from_its_work() {
-        let work = Work::Part {
+        let work = TaskWork::Part {
             numbers: "sets/000.numbers".to_owned(),
             postings: "reduce/000/postings".to_owned(),
         };

@@ -3,7 +3,7 @@
 use super::{
     PlannedSlice,
     options::{BaseIndex, PlanOptions, TableOptions, selection_file},
-    task::{GatheredFiles, MappedSlice, Task, TaskKind, Work},
+    task::{GatheredFiles, MappedSlice, Task, TaskKind, TaskWork},
 };
 use crate::{base::num::ToU64, commands::range_name};
 
@@ -72,7 +72,7 @@ impl TaskList<'_> {
         }
     }
 
-    fn central(&self, work: Work, output: &str) -> Task {
+    fn central(&self, work: TaskWork, output: &str) -> Task {
         Task {
             id: work.kind().name().to_owned(),
             number: 0,
@@ -83,7 +83,7 @@ impl TaskList<'_> {
         }
     }
 
-    fn of_range(&self, work: Work, range: usize) -> Task {
+    fn of_range(&self, work: TaskWork, range: usize) -> Task {
         let kind = work.kind();
         Task {
             id: format!("{}-{range:03}", kind.name()),
@@ -96,7 +96,7 @@ impl TaskList<'_> {
     }
 
     fn stage_base(&self, base: &BaseIndex) -> Task {
-        let work = Work::Base {
+        let work = TaskWork::Base {
             index: base.index.clone(),
             checksum: base.checksum.clone(),
         };
@@ -104,7 +104,7 @@ impl TaskList<'_> {
     }
 
     fn map(&self, slice: usize) -> Task {
-        let work = Work::Map {
+        let work = TaskWork::Map {
             slice: self.slices[slice].file.clone(),
             selection_files: (0..self.options.selection_files)
                 .map(selection_file)
@@ -127,12 +127,12 @@ impl TaskList<'_> {
             output: map_output(number),
         };
         let work = if self.has_base() {
-            Work::NumberChanges {
+            TaskWork::NumberChanges {
                 base: "base".to_owned(),
                 slices: self.slices.iter().enumerate().map(mapped).collect(),
             }
         } else {
-            Work::Number {
+            TaskWork::Number {
                 documents: self.of_slices("docs"),
             }
         };
@@ -146,7 +146,7 @@ impl TaskList<'_> {
         } else {
             Vec::new()
         };
-        let work = Work::Reduce {
+        let work = TaskWork::Reduce {
             targets: "number/targets".to_owned(),
             runs: of_slices("runs"),
             words,
@@ -155,14 +155,14 @@ impl TaskList<'_> {
     }
 
     fn sets(&self) -> Task {
-        let work = Work::Sets {
+        let work = TaskWork::Sets {
             sets: self.of_ranges(TaskKind::Reduce, "sets"),
         };
         self.central(work, "sets")
     }
 
     fn part(&self, range: usize) -> Task {
-        let work = Work::Part {
+        let work = TaskWork::Part {
             numbers: format!("sets/{}.numbers", range_name(range)),
             postings: format!("{}/postings", range_output(TaskKind::Reduce, range)),
         };
@@ -170,7 +170,7 @@ impl TaskList<'_> {
     }
 
     fn gather(&self) -> Task {
-        let work = Work::Gather(GatheredFiles {
+        let work = TaskWork::Gather(GatheredFiles {
             documents: "number".to_owned(),
             sets: "sets".to_owned(),
             parts: (0..self.ranges)
@@ -185,17 +185,18 @@ impl TaskList<'_> {
     /// The tasks from the index to the table.
     fn table(&self, table: &TableOptions) -> Vec<Task> {
         let since = self.options.base.as_ref().map(|base| base.generation);
-        // With a limit of df every row may change with every document: then both tables are made, where the index is.
+        // With a limit of df every row may change with every document: then both tables are made,
+        // where the index is.
         let is_counted = since.is_none() || table.max_df.is_none();
         let counted_ranges = if is_counted { self.ranges } else { 0 };
         let stage_ranges = (since.is_some() && is_counted).then(|| {
             let index = INDEX.to_owned();
-            self.central(Work::Ranges { index }, TaskKind::Ranges.name())
+            self.central(TaskWork::Ranges { index }, TaskKind::Ranges.name())
         });
         let counts = (0..counted_ranges)
             .map(|range| format!("{}/counts", range_output(TaskKind::Count, range)))
             .collect();
-        let work = Work::Table {
+        let work = TaskWork::Table {
             index: INDEX.to_owned(),
             counts,
             options: table.clone(),
@@ -217,7 +218,7 @@ impl TaskList<'_> {
                 (INDEX.to_owned(), files.map(str::to_owned).to_vec())
             }
         };
-        let work = Work::Count {
+        let work = TaskWork::Count {
             index,
             files,
             max_df: table.max_df,
@@ -227,7 +228,7 @@ impl TaskList<'_> {
     }
 
     fn commit(&self) -> Task {
-        let work = Work::Commit {
+        let work = TaskWork::Commit {
             gathered: INDEX.to_owned(),
             known: "number/known".to_owned(),
             table: self.options.table.as_ref().map(TableOptions::file_name),

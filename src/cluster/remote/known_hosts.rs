@@ -1,36 +1,45 @@
-//! Which key a host must have: files in the format of OpenSSH's known_hosts.
+//! The keys of hosts: files in the format of OpenSSH's known_hosts.
 //!
-//! A line is `[@mark] patterns type key`. Patterns stand between commas, with `*` and `?`, `!` before what does not match, `[host]:port` where the port is not 22; or a
-//! name is hashed: `|1|salt|hash`. Certificates of hosts are not understood: lines with `@cert-authority` are skipped.
+//! A line is `[@marker] patterns type key`. Patterns are separated by commas; `*` and `?` are
+//! wildcards, `!` negates, and a port other
+//! than 22 is written `[host]:port`. A hashed name is `|1|salt|hash`. Host certificates are not
+//! supported: lines with
+//! `@cert-authority` are skipped.
 
+use base64::{
+    Engine, alphabet,
+    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
+};
 use sha1::{Digest, Sha1};
 use std::{fs, io, path::PathBuf};
 
-/// What is known of the key of a host.
+/// What the files say of the key of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Known {
-    Yes,
-    /// Nothing is known of this host.
-    No,
-    /// It has other keys.
+pub enum HostKeyStatus {
+    /// The host has this key.
+    Known,
+    /// The files do not name the host.
+    Unknown,
+    /// The host has other keys.
     Changed,
-    /// This key is in the wrong hands.
+    /// The key is marked @revoked.
     Revoked,
 }
 
-struct Line {
+struct KnownHostsLine {
     patterns: String,
     kind: String,
     key: Vec<u8>,
     is_revoked: bool,
 }
 
+/// The lines of known_hosts files.
 pub struct KnownHosts {
-    lines: Vec<Line>,
+    lines: Vec<KnownHostsLine>,
 }
 
 impl KnownHosts {
-    /// Files that are not there are no error.
+    /// Reads these files; missing ones are ignored.
     pub fn read(paths: &[PathBuf]) -> io::Result<Self> {
         let mut lines = Vec::new();
         for path in paths {
@@ -38,7 +47,7 @@ impl KnownHosts {
                 Ok(bytes) => lines.extend(
                     String::from_utf8_lossy(&bytes)
                         .lines()
-                        .filter_map(Line::parse),
+                        .filter_map(KnownHostsLine::parse),
                 ),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => {
@@ -63,25 +72,26 @@ impl KnownHosts {
         types
     }
 
-    pub fn check(&self, host: &str, port: u16, key: &[u8]) -> Known {
+    /// Looks up the key that a host presented.
+    pub fn check(&self, host: &str, port: u16, key: &[u8]) -> HostKeyStatus {
         if self
             .of(host, port)
             .any(|line| line.is_revoked && line.key == key)
         {
-            return Known::Revoked;
+            return HostKeyStatus::Revoked;
         }
-        let keys: Vec<&Line> = self
+        let keys: Vec<&KnownHostsLine> = self
             .of(host, port)
             .filter(|line| !line.is_revoked)
             .collect();
         match keys.iter().any(|line| line.key == key) {
-            true => Known::Yes,
-            false if keys.is_empty() => Known::No,
-            false => Known::Changed,
+            true => HostKeyStatus::Known,
+            false if keys.is_empty() => HostKeyStatus::Unknown,
+            false => HostKeyStatus::Changed,
         }
     }
 
-    fn of(&self, host: &str, port: u16) -> impl Iterator<Item = &Line> {
+    fn of(&self, host: &str, port: u16) -> impl Iterator<Item = &KnownHostsLine> {
         let host = host.to_lowercase();
         let name = if port == 22 {
             host
@@ -94,7 +104,7 @@ impl KnownHosts {
     }
 }
 
-impl Line {
+impl KnownHostsLine {
     fn parse(line: &str) -> Option<Self> {
         let mut words = line.split_whitespace().peekable();
         let mark = words.next_if(|word| word.starts_with('@'));
@@ -174,33 +184,23 @@ fn hmac_sha1(key: &[u8], text: &[u8]) -> [u8; 20] {
         .into()
 }
 
-const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+/// Base64 as OpenSSH writes it: keys end with `=`, fingerprints do not.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new()
+        .with_encode_padding(false)
+        .with_decode_allow_trailing_bits(true)
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
 
+/// Decodes base64, with or without padding.
 pub fn from_base64(text: &str) -> Option<Vec<u8>> {
-    let (mut bytes, mut bits, mut count) = (Vec::with_capacity(text.len() * 3 / 4), 0_u32, 0);
-    for digit in text.trim_end_matches('=').bytes() {
-        bits = bits << 6 | DIGITS.iter().position(|&known| known == digit)? as u32;
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            bytes.push((bits >> count) as u8);
-            bits &= (1 << count) - 1;
-        }
-    }
-    Some(bytes)
+    BASE64.decode(text).ok()
 }
 
-/// Without `=` at the end, as fingerprints are written.
+/// Encodes as base64 without padding.
 pub fn to_base64(bytes: &[u8]) -> String {
-    let digit = |number: u32| char::from(DIGITS[(number & 63) as usize]);
-    let mut text = String::new();
-    for chunk in bytes.chunks(3) {
-        let bits = (0..3).fold(0, |bits, at| {
-            bits << 8 | u32::from(chunk.get(at).copied().unwrap_or(0))
-        });
-        text.extend((0..=chunk.len()).map(|at| digit(bits >> (18 - 6 * at))));
-    }
-    text
+    BASE64.encode(bytes)
 }
 
 #[cfg(test)]
@@ -209,13 +209,14 @@ mod tests {
 
     fn known(text: &str) -> KnownHosts {
         KnownHosts {
-            lines: text.lines().filter_map(Line::parse).collect(),
+            lines: text.lines().filter_map(KnownHostsLine::parse).collect(),
         }
     }
 
     #[test]
     fn keys_are_known_by_name_pattern_and_hash() {
-        // The hashed line is one of `ssh-keygen -H` for [127.0.0.1]:2222, made by hand from a salt of zeros.
+        // The hashed line is one of `ssh-keygen -H` for [127.0.0.1]:2222, made by hand from a salt
+        // of zeros.
         let salt = to_base64(&[0; 20]) + "=";
         let hash = to_base64(&hmac_sha1(&[0; 20], b"[127.0.0.1]:2222")) + "=";
         let text = format!(
@@ -225,20 +226,20 @@ mod tests {
         let hosts = known(&text);
         let key = |text| from_base64(text).unwrap();
         for (host, port, of, expected) in [
-            ("alpha", 22, "AAAA", Known::Yes),
-            ("ALPHA", 22, "GGGG", Known::Yes),
-            ("beta", 22, "GGGG", Known::Changed),
-            ("beta", 2200, "AAAA", Known::No),
-            ("gamma", 2200, "BBBB", Known::Yes),
-            ("gamma", 22, "BBBB", Known::No),
-            ("a.far", 22, "CCCC", Known::Yes),
-            ("bad.far", 22, "CCCC", Known::No),
-            ("127.0.0.1", 2222, "DDDD", Known::Yes),
-            ("127.0.0.1", 2222, "AAAA", Known::Changed),
-            ("alpha", 22, "EEEE", Known::Revoked),
-            ("nobody", 22, "EEEE", Known::Revoked),
-            ("nobody", 22, "FFFF", Known::No),
-            ("x", 22, "AAAA", Known::No),
+            ("alpha", 22, "AAAA", HostKeyStatus::Known),
+            ("ALPHA", 22, "GGGG", HostKeyStatus::Known),
+            ("beta", 22, "GGGG", HostKeyStatus::Changed),
+            ("beta", 2200, "AAAA", HostKeyStatus::Unknown),
+            ("gamma", 2200, "BBBB", HostKeyStatus::Known),
+            ("gamma", 22, "BBBB", HostKeyStatus::Unknown),
+            ("a.far", 22, "CCCC", HostKeyStatus::Known),
+            ("bad.far", 22, "CCCC", HostKeyStatus::Unknown),
+            ("127.0.0.1", 2222, "DDDD", HostKeyStatus::Known),
+            ("127.0.0.1", 2222, "AAAA", HostKeyStatus::Changed),
+            ("alpha", 22, "EEEE", HostKeyStatus::Revoked),
+            ("nobody", 22, "EEEE", HostKeyStatus::Revoked),
+            ("nobody", 22, "FFFF", HostKeyStatus::Unknown),
+            ("x", 22, "AAAA", HostKeyStatus::Unknown),
         ] {
             assert_eq!(
                 hosts.check(host, port, &key(of)),

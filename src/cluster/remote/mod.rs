@@ -1,6 +1,7 @@
 //! Programs on other machines: how they are started, and how bytes go there and back.
 //!
-//! Both transports carry the same: a [`Wire`] is the stdin and the stdout of a program there. What is said over it is framed, so that what is cut or altered is noticed.
+//! All transports give the same: a [`RemoteProgram`] is stdin and stdout of a program there. Data is
+//! sent in frames with checksums.
 
 mod frame;
 #[cfg(feature = "ssh")]
@@ -13,8 +14,8 @@ mod ssh;
 mod ssh_config;
 mod system;
 
-pub use frame::{Frame, MOST_BYTES, read_frame, write_frame};
-pub use process::Process;
+pub use frame::{FrameKind, MOST_BYTES, read_frame, write_frame};
+pub use process::RemoteCommand;
 pub use quote::{quote, split_words};
 #[cfg(feature = "ssh")]
 pub use ssh::{Ssh, SshOptions};
@@ -26,35 +27,41 @@ use std::{
     time::Duration,
 };
 
-/// A machine, as whoever connects to it needs to know it.
+/// The address of a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
+    /// The name or address of the machine.
     pub name: String,
+    /// The user to log in as.
     pub user: Option<String>,
+    /// The port of the SSH server.
     pub port: Option<u16>,
 }
 
-/// Ends a wire at once, from any thread; whoever waits for it gets an error.
-pub type Cutter = Arc<dyn Fn() + Send + Sync>;
+/// Closes a connection at once, from any thread; pending reads and writes fail.
+pub type Canceller = Arc<dyn Fn() + Send + Sync>;
 
 /// A program on another machine: what is written is its stdin, what is read its stdout.
-pub trait Wire: Read + Write + Send {
-    /// From now on silence, or not taking what is written, for longer than this is an error.
+pub trait RemoteProgram: Read + Write + Send {
+    /// Sets how long a read or write may block before it is an error.
     fn set_limit(&mut self, limit: Duration);
 
-    /// Closes its stdin and waits for its end: an error unless it ended by itself, and well.
+    /// Closes its stdin and waits for its end; an error unless it exits with 0.
     fn finish(&mut self) -> io::Result<()>;
 
-    fn cutter(&self) -> Cutter;
+    /// Closes the connection from another thread.
+    fn canceller(&self) -> Canceller;
 
-    /// The end of what it, or what carries it, said on stderr: for messages, once it is gone.
-    fn said(&mut self) -> String;
+    /// The end of stderr of the program, or of the command that carries it; to be called after it
+    /// ended.
+    fn stderr_tail(&mut self) -> String;
 }
 
 /// A way to start programs on one machine.
 ///
-/// An error of the kind `PermissionDenied` says that to try again is no use: the key of the host is wrong, or ours is refused.
+/// An error of the kind `PermissionDenied` means that trying again is useless: the key of the host
+/// is wrong, or ours is refused.
 pub trait Transport: Send + Sync {
-    /// Starts a program; each word reaches it as it is. `limit`: for all that comes before the first byte.
-    fn spawn(&self, words: &[String], limit: Duration) -> io::Result<Box<dyn Wire>>;
+    /// Starts a program with these arguments, unchanged. `limit`: the time until the first byte.
+    fn spawn(&self, words: &[String], limit: Duration) -> io::Result<Box<dyn RemoteProgram>>;
 }

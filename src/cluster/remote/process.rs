@@ -1,7 +1,8 @@
-//! A program on another machine through one on this: `ssh`, or whatever takes the same arguments.
+//! Programs on another machine, started by a command of this machine: `ssh`, or one with the same
+//! arguments.
 
 use super::{
-    Address, Cutter, Transport, Wire,
+    Address, Canceller, RemoteProgram, Transport,
     quote::quote,
     system::{end_group, set_nonblocking, wait_for},
 };
@@ -15,7 +16,7 @@ use std::{
 };
 
 /// `CMD [user@]host [-p port] -- 'program' 'word'…`
-pub struct Process {
+pub struct RemoteCommand {
     command: Vec<String>,
 }
 
@@ -24,7 +25,7 @@ const SAID_BYTES: usize = 4096;
 /// How long a program may take to end once its stdin is closed.
 const END_LIMIT: Duration = Duration::from_secs(10);
 
-impl Process {
+impl RemoteCommand {
     /// `rsh`: the words of the command.
     pub fn new(rsh: &[String], to: &Address) -> Self {
         let host = to
@@ -44,8 +45,8 @@ impl Process {
     }
 }
 
-impl Transport for Process {
-    fn spawn(&self, words: &[String], limit: Duration) -> io::Result<Box<dyn Wire>> {
+impl Transport for RemoteCommand {
+    fn spawn(&self, words: &[String], limit: Duration) -> io::Result<Box<dyn RemoteProgram>> {
         let line = words
             .iter()
             .map(|word| quote(word))
@@ -73,7 +74,7 @@ impl Transport for Process {
         let said = Arc::new(Mutex::new(Vec::new()));
         let kept = said.clone();
         thread::Builder::new().spawn(move || keep_end(stderr, &kept))?;
-        Ok(Box::new(Piped {
+        Ok(Box::new(PipedConnection {
             group: child.id(),
             child,
             stdin: Some(stdin),
@@ -84,7 +85,7 @@ impl Transport for Process {
     }
 }
 
-struct Piped {
+struct PipedConnection {
     child: Child,
     group: u32,
     stdin: Option<ChildStdin>,
@@ -103,14 +104,14 @@ fn keep_end(mut stderr: ChildStderr, said: &Mutex<Vec<u8>>) {
     }
 }
 
-impl Read for Piped {
+impl Read for PipedConnection {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         wait_for(self.stdout.as_raw_fd(), false, self.limit)?;
         self.stdout.read(buffer)
     }
 }
 
-impl Write for Piped {
+impl Write for PipedConnection {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let stdin = self.stdin.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
         loop {
@@ -128,7 +129,7 @@ impl Write for Piped {
     }
 }
 
-impl Wire for Piped {
+impl RemoteProgram for PipedConnection {
     fn set_limit(&mut self, limit: Duration) {
         self.limit = limit;
     }
@@ -154,13 +155,13 @@ impl Wire for Piped {
         }
     }
 
-    fn cutter(&self) -> Cutter {
+    fn canceller(&self) -> Canceller {
         let group = self.group;
         Arc::new(move || end_group(group))
     }
 
-    fn said(&mut self) -> String {
-        // What it said last may still be on its way.
+    fn stderr_tail(&mut self) -> String {
+        // The last bytes of stderr may still be under way.
         let begin = Instant::now();
         while self.child.try_wait().is_ok_and(|status| status.is_none())
             && begin.elapsed() < Duration::from_secs(1)
@@ -174,10 +175,10 @@ impl Wire for Piped {
     }
 }
 
-impl Drop for Piped {
+impl Drop for PipedConnection {
     fn drop(&mut self) {
         self.stdin = None;
-        // One that was waited for has no group any more, and its number may be another's.
+        // A process that was waited for has no group any more, and its number may be reused.
         if matches!(self.child.try_wait(), Ok(None)) {
             end_group(self.group);
             let _ = self.child.wait();
@@ -189,14 +190,14 @@ impl Drop for Piped {
 mod tests {
     use super::*;
 
-    fn spawn(script: &str, limit: Duration) -> Box<dyn Wire> {
+    fn spawn(script: &str, limit: Duration) -> Box<dyn RemoteProgram> {
         let rsh = ["sh", "-c", "eval \"$5\"", "sh"].map(str::to_owned);
         let to = Address {
             name: "far".to_owned(),
             user: Some("me".to_owned()),
             port: Some(22),
         };
-        Process::new(&rsh, &to)
+        RemoteCommand::new(&rsh, &to)
             .spawn(
                 &["sh".to_owned(), "-c".to_owned(), script.to_owned()],
                 limit,
@@ -206,32 +207,32 @@ mod tests {
 
     #[test]
     fn bytes_go_there_and_back() {
-        let mut wire = spawn("cat", Duration::from_secs(20));
-        wire.write_all(b"it's $(here)").unwrap();
+        let mut connection = spawn("cat", Duration::from_secs(20));
+        connection.write_all(b"it's $(here)").unwrap();
         let mut back = [0; 12];
-        wire.read_exact(&mut back).unwrap();
+        connection.read_exact(&mut back).unwrap();
         assert_eq!(&back, b"it's $(here)");
-        wire.finish().unwrap();
+        connection.finish().unwrap();
     }
 
     #[test]
     fn silence_failure_and_words_on_stderr_are_noticed() {
-        let mut wire = spawn("sleep 100", Duration::from_millis(50));
+        let mut connection = spawn("sleep 100", Duration::from_millis(50));
         assert_eq!(
-            wire.read(&mut [0; 9]).unwrap_err().kind(),
+            connection.read(&mut [0; 9]).unwrap_err().kind(),
             io::ErrorKind::TimedOut
         );
         assert_eq!(
-            wire.write_all(&[0; 1 << 20]).unwrap_err().kind(),
+            connection.write_all(&[0; 1 << 20]).unwrap_err().kind(),
             io::ErrorKind::TimedOut
         );
-        wire.cutter()();
-        assert!(wire.finish().is_err());
-        let mut wire = spawn("echo no such luck >&2; exit 3", Duration::from_secs(20));
+        connection.canceller()();
+        assert!(connection.finish().is_err());
+        let mut connection = spawn("echo no such luck >&2; exit 3", Duration::from_secs(20));
         assert_eq!(
-            wire.finish().unwrap_err().to_string(),
+            connection.finish().unwrap_err().to_string(),
             "ended with exit status: 3"
         );
-        assert_eq!(wire.said(), "no such luck");
+        assert_eq!(connection.stderr_tail(), "no such luck");
     }
 }

@@ -1,6 +1,6 @@
-//! Words for a shell, and back.
+//! Quoting words for a shell, and splitting a command into words.
 
-/// One word for sh, whatever is in it.
+/// Quotes a word for sh.
 pub fn quote(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
@@ -9,7 +9,8 @@ pub fn quote(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// The words of a command as a person writes it: blanks between them, quotes and backslashes as in sh, nothing else is special.
+/// Splits a command into words at blanks, with quotes and backslashes as in sh; nothing else is
+/// special.
 pub fn split_words(text: &str) -> Result<Vec<String>, String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

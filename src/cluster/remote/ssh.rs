@@ -1,11 +1,12 @@
-//! SSH without a program for it: the crate ssh2.
+//! SSH by the crate ssh2, without an ssh program.
 //!
-//! Each wire has a session of its own, with plain blocking calls. Keys must be known: one that is not, or is another, is refused. A host that is cut off is noticed by the kernel
-//! (TCP_USER_TIMEOUT), one that is frozen by the limit of the wire.
+//! Each connection has a session of its own, with blocking calls. A host key that is unknown or has
+//! changed is refused. The kernel notices a
+//! host that is cut off (TCP_USER_TIMEOUT); a host that hangs exceeds the limit of the connection.
 
 use super::{
-    Address, Cutter, Transport, Wire,
-    known_hosts::{Known, KnownHosts, from_base64, to_base64},
+    Address, Canceller, RemoteProgram, Transport,
+    known_hosts::{HostKeyStatus, KnownHosts, from_base64, to_base64},
     quote::quote,
     ssh_config::HostSettings,
     system::{end_group, set_tcp_limits},
@@ -24,13 +25,16 @@ use std::{
     time::Duration,
 };
 
-/// What was said on the command line, and goes before a person's settings.
+/// Options that override the user's OpenSSH configuration.
 #[derive(Debug, Clone)]
 pub struct SshOptions {
+    /// The private key.
     pub identity: Option<PathBuf>,
+    /// The file of known host keys.
     pub known_hosts: Option<PathBuf>,
+    /// How long connecting may take.
     pub connect_timeout: Duration,
-    /// After how long without an answer to its packets the kernel gives a host up.
+    /// How long the kernel waits for acknowledgement of packets before the connection fails.
     pub stall: Duration,
 }
 
@@ -46,6 +50,7 @@ fn refused(what: String) -> io::Error {
 }
 
 impl Ssh {
+    /// A host that is not connected yet.
     pub fn new(to: Address, options: SshOptions) -> Self {
         Self {
             to,
@@ -67,10 +72,10 @@ impl Ssh {
         })
     }
 
-    fn connect(&self) -> io::Result<Line> {
+    fn connect(&self) -> io::Result<Socket> {
         let settings = self.settings();
         if let Some(words) = &settings.proxy {
-            return Line::through(words);
+            return Socket::through(words);
         }
         let mut last = io::Error::new(ErrorKind::NotFound, "has no address");
         for address in (settings.host.as_str(), settings.port).to_socket_addrs()? {
@@ -78,7 +83,7 @@ impl Ssh {
                 Ok(stream) => {
                     stream.set_nodelay(true)?;
                     set_tcp_limits(stream.as_raw_fd(), self.options.stall)?;
-                    return Ok(Line::Tcp(stream));
+                    return Ok(Socket::Tcp(stream));
                 }
                 Err(error) => last = error,
             }
@@ -86,13 +91,13 @@ impl Ssh {
         Err(last)
     }
 
-    fn session(&self, line: &Line, limit: Duration) -> io::Result<Session> {
+    fn session(&self, line: &Socket, limit: Duration) -> io::Result<Session> {
         let settings = self.settings();
         let known = KnownHosts::read(&settings.known_hosts)?;
         let mut session = Session::new()?;
         session.set_timeout(milliseconds(limit));
         line.hand_to(&mut session)?;
-        // The type that is known is asked for: another one would look like a key that has changed.
+        // Prefer the key types that are known: another type would look like a changed key.
         let types = known.types(&settings.key_name, settings.port);
         if !types.is_empty() {
             let names = types.iter().map(|&kind| {
@@ -105,7 +110,7 @@ impl Ssh {
             session.method_pref(MethodType::HostKey, &names.collect::<Vec<_>>().join(","))?;
         }
         session.handshake().map_err(|error| {
-            // What a server does that has too many guests: it hangs up.
+            // A server with too many connections closes new ones.
             let kind = if matches!(error.code(), ssh2::ErrorCode::Session(-43 | -13 | -2 | -7)) {
                 ErrorKind::ConnectionReset
             } else {
@@ -134,19 +139,22 @@ impl Ssh {
             .map(|path| path.display().to_string())
             .collect();
         match known.check(&settings.key_name, settings.port, key) {
-            Known::Yes => Ok(()),
-            Known::No => Err(refused(format!(
+            HostKeyStatus::Known => Ok(()),
+            HostKeyStatus::Unknown => Err(refused(format!(
                 "the host is not known: {shown}; if that is right, add it to {}",
                 files.join(" or ")
             ))),
-            Known::Changed => Err(refused(format!(
+            HostKeyStatus::Changed => Err(refused(format!(
                 "the key of the host is not the one that is known: {shown}; somebody may be in between"
             ))),
-            Known::Revoked => Err(refused(format!("the key of the host is revoked: {shown}"))),
+            HostKeyStatus::Revoked => {
+                Err(refused(format!("the key of the host is revoked: {shown}")))
+            }
         }
     }
 
-    /// By each key of the agent; those whose files were named first, since a server does not take many attempts.
+    /// Tries each key of the agent; first those whose files were named, since servers limit the
+    /// attempts.
     fn by_agent(&self, session: &Session) -> Result<bool, ssh2::Error> {
         let settings = self.settings();
         let named: Vec<Vec<u8>> = settings
@@ -166,7 +174,7 @@ impl Ssh {
         Ok(keys.any(|key| agent.userauth(&settings.user, &key).is_ok() && session.authenticated()))
     }
 
-    /// By agent and key files; by the file first, if one was named.
+    /// Authenticates with the agent and key files; a named file first.
     fn authenticate(&self, session: &Session) -> io::Result<()> {
         let settings = self.settings();
         let by_agent = || self.by_agent(session).is_ok_and(|is_in| is_in);
@@ -209,10 +217,10 @@ impl Ssh {
 }
 
 impl Transport for Ssh {
-    fn spawn(&self, words: &[String], limit: Duration) -> io::Result<Box<dyn Wire>> {
+    fn spawn(&self, words: &[String], limit: Duration) -> io::Result<Box<dyn RemoteProgram>> {
         let line = self.connect()?;
-        let cutter = line.cutter()?;
-        let session = self.session(&line, limit).inspect_err(|_| cutter())?;
+        let canceller = line.canceller()?;
+        let session = self.session(&line, limit).inspect_err(|_| canceller())?;
         let command = words
             .iter()
             .map(|word| quote(word))
@@ -223,17 +231,18 @@ impl Transport for Ssh {
             channel.exec(&command)?;
             Ok::<_, ssh2::Error>(channel)
         };
-        let channel = open().inspect_err(|_| cutter())?;
-        Ok(Box::new(Carried {
+        let channel = open().inspect_err(|_| canceller())?;
+        Ok(Box::new(SshConnection {
             channel,
             session,
-            cutter,
+            canceller,
             line,
         }))
     }
 }
 
-/// What an agent calls the keys of a file, if the public ones stand beside it: the key, and its certificate.
+/// The public key of a file and its certificate, if they are beside it: an agent lists keys by
+/// these.
 fn public_keys(path: &Path) -> Vec<Vec<u8>> {
     let of = |ending: &str| {
         let mut name = path.as_os_str().to_owned();
@@ -257,13 +266,13 @@ fn type_name(kind: HostKeyType) -> &'static str {
     }
 }
 
-/// What a session goes over.
-enum Line {
+/// The socket or process that carries a session.
+enum Socket {
     Tcp(TcpStream),
     Proxy(UnixStream, Child),
 }
 
-impl Line {
+impl Socket {
     fn through(words: &[String]) -> io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
         let (program, arguments) = words.split_first().ok_or(ErrorKind::InvalidInput)?;
@@ -287,7 +296,7 @@ impl Line {
         Ok(())
     }
 
-    fn cutter(&self) -> io::Result<Cutter> {
+    fn canceller(&self) -> io::Result<Canceller> {
         Ok(match self {
             Self::Tcp(stream) => {
                 let stream = stream.try_clone()?;
@@ -301,7 +310,7 @@ impl Line {
     }
 }
 
-impl Drop for Line {
+impl Drop for Socket {
     fn drop(&mut self) {
         if let Self::Proxy(_, child) = self
             && matches!(child.try_wait(), Ok(None))
@@ -312,12 +321,12 @@ impl Drop for Line {
     }
 }
 
-struct Carried {
+struct SshConnection {
     channel: Channel,
     session: Session,
-    cutter: Cutter,
+    canceller: Canceller,
     #[expect(dead_code, reason = "it ends what it goes through when it is dropped")]
-    line: Line,
+    line: Socket,
 }
 
 fn silence(error: io::Error) -> io::Error {
@@ -328,29 +337,29 @@ fn silence(error: io::Error) -> io::Error {
     }
 }
 
-impl Read for Carried {
+impl Read for SshConnection {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.channel.read(buffer).map_err(silence)
     }
 }
 
-impl Write for Carried {
+impl Write for SshConnection {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.channel.write(bytes).map_err(silence)
     }
 
-    /// Nothing is held back; what libssh2 calls flushing throws away what was received.
+    /// Nothing is buffered; flushing in libssh2 would discard received data.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 }
 
-impl Wire for Carried {
+impl RemoteProgram for SshConnection {
     fn set_limit(&mut self, limit: Duration) {
         self.session.set_timeout(milliseconds(limit));
     }
 
-    /// A status of 0 alone says nothing: it is also what one reads when none came.
+    /// A status of 0 proves nothing by itself: libssh2 also returns it when none was received.
     fn finish(&mut self) -> io::Result<()> {
         self.channel.send_eof()?;
         let mut rest = [0];
@@ -374,11 +383,11 @@ impl Wire for Carried {
         }
     }
 
-    fn cutter(&self) -> Cutter {
-        self.cutter.clone()
+    fn canceller(&self) -> Canceller {
+        self.canceller.clone()
     }
 
-    fn said(&mut self) -> String {
+    fn stderr_tail(&mut self) -> String {
         self.session.set_timeout(1000);
         let (mut said, mut stderr) = (Vec::new(), self.channel.stderr().take(4096));
         let _ = stderr.read_to_end(&mut said);
@@ -386,9 +395,9 @@ impl Wire for Carried {
     }
 }
 
-impl Drop for Carried {
-    /// A channel that is dropped waits for the end of the command: not without a connection.
+impl Drop for SshConnection {
+    /// Dropping a channel waits for the command to end, which never happens without a connection.
     fn drop(&mut self) {
-        (self.cutter)();
+        (self.canceller)();
     }
 }

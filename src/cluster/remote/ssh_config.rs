@@ -1,4 +1,4 @@
-//! What a person's settings for OpenSSH say of a host: asked of the `ssh` program, if there is one.
+//! The OpenSSH configuration of a host, as `ssh -G` prints it, if there is an ssh program.
 
 use super::Address;
 use std::{
@@ -16,10 +16,10 @@ pub struct HostSettings {
     /// The name that its key is known by.
     pub key_name: String,
     pub identities: Vec<PathBuf>,
-    /// Of the keys of an agent only those that are in these files.
+    /// Use only those keys of the agent that are in these files.
     pub is_only_identities: bool,
     pub known_hosts: Vec<PathBuf>,
-    /// A command whose stdin and stdout lead there.
+    /// A command whose stdin and stdout connect to the host.
     pub proxy: Option<Vec<String>>,
 }
 
@@ -46,7 +46,8 @@ impl HostSettings {
         Self::parse(to, &text.unwrap_or_default())
     }
 
-    /// What `ssh -G` prints: a name and its value a line. What it does not say is as OpenSSH has it.
+    /// Parses the output of `ssh -G`, a name and its value a line. Missing values have the defaults
+    /// of OpenSSH.
     fn parse(to: &Address, text: &str) -> Self {
         let values = |name: &'static str| {
             text.lines().filter_map(move |line| {

@@ -1,4 +1,4 @@
-//! What the standard library has no call for.
+//! System calls that the standard library lacks.
 
 use std::{io, os::fd::RawFd, process::Command, time::Duration};
 
@@ -34,7 +34,7 @@ pub(super) fn wait_for(fd: RawFd, is_for_writing: bool, limit: Duration) -> io::
     }
 }
 
-/// Writing to it never waits.
+/// Makes writes non-blocking.
 pub(super) fn set_nonblocking(fd: RawFd) -> io::Result<()> {
     // SAFETY: reads and sets flags of a descriptor that the caller owns.
     let is_set = unsafe {
@@ -48,7 +48,7 @@ pub(super) fn set_nonblocking(fd: RawFd) -> io::Result<()> {
     }
 }
 
-/// The process that this makes leads a group of its own, and is killed when the thread that made it ends.
+/// The process leads a group of its own, and is killed when the thread that started it ends.
 pub fn die_with_parent(command: &mut Command) {
     use std::os::unix::process::CommandExt;
     command.process_group(0);
@@ -59,8 +59,8 @@ pub fn die_with_parent(command: &mut Command) {
         unsafe {
             command.pre_exec(move || {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                // It may have died before.
-                if libc::getppid() as u32 == parent {
+                // The parent may have died before.
+                if u32::try_from(libc::getppid()) == Ok(parent) {
                     Ok(())
                 } else {
                     Err(io::Error::from_raw_os_error(libc::ESRCH))
@@ -70,7 +70,7 @@ pub fn die_with_parent(command: &mut Command) {
     }
 }
 
-/// Kills a process that leads its group, and all that it started.
+/// Kills a process that leads its group, with its descendants.
 pub fn end_group(leader: u32) {
     if let Ok(group) = i32::try_from(leader)
         && group > 1
@@ -82,7 +82,7 @@ pub fn end_group(leader: u32) {
     }
 }
 
-/// A connection whose other end is gone or cut off fails after `limit`; one that is only silent does not.
+/// A connection whose other end is gone or cut off fails after `limit`; an idle one does not.
 #[cfg(feature = "ssh")]
 pub(super) fn set_tcp_limits(fd: RawFd, limit: Duration) -> io::Result<()> {
     let seconds = i32::try_from(limit.as_secs() / 4)

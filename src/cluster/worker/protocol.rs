@@ -1,16 +1,17 @@
-//! What a coordinator and a worker say to each other, over stdin and stdout of the worker; and a worker to another.
+//! The protocol between a run and a worker, or two workers, over stdin and stdout of the worker.
 //!
-//! The worker begins with a line of text, [`hello`]; whatever a shell prints before it is skipped. Then both speak in frames: messages are JSON, files are frames of data, and
-//! the worker beats while it lives. Each request has one answer.
+//! The worker starts with a line of text, [`hello`]; whatever a shell prints before it is skipped.
+//! Then both ends send frames: messages are
+//! JSON, files are frames of data, and the worker sends signs of life. Each request has one answer.
 
-use crate::cluster::remote::{Frame, write_frame};
+use crate::cluster::remote::{FrameKind, write_frame};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::io;
 
 const MAGIC: &str = "dedup-shard-worker";
 /// Raised when a message changes.
 const PROTOCOL: u32 = 2;
-/// How much of a file goes in a frame.
+/// The most bytes of a file in one frame.
 pub const DATA_BYTES: usize = 256 << 10;
 
 /// The first line of a worker.
@@ -18,41 +19,41 @@ pub fn hello() -> String {
     format!("{MAGIC} {PROTOCOL} {}\n", env!("CARGO_PKG_VERSION"))
 }
 
-/// Where the first line begins in what came so far.
+/// Where the first line starts in the bytes that have arrived.
 pub fn find_hello(bytes: &[u8]) -> Option<usize> {
     memchr::memmem::find(bytes, MAGIC.as_bytes())
 }
 
-/// A file below something that is copied; the path is empty if it is itself that.
+/// A file of a path that is copied; its own path is empty if the path is a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Item {
+pub struct TransferItem {
     pub path: String,
     pub bytes: u64,
     /// xxh3-128 of its content.
     pub sum: String,
 }
 
-/// Whom to ask for files: a worker on another host.
+/// A worker on another host that has files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Peer {
     pub name: String,
     pub user: Option<String>,
     pub port: Option<u16>,
-    /// The command that reaches other hosts.
+    /// The command that connects to other hosts.
     pub rsh: Vec<String>,
     /// The worker and its arguments.
     pub worker: Vec<String>,
 }
 
-/// Why a worker did not do what it was asked to.
+/// Why a worker could not fulfil a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Cause {
-    /// Its disk, or something else of the host.
+pub enum ErrorCause {
+    /// The disk of the host failed, or the host itself.
     Lost,
-    /// What was asked for is not there, or not whole.
+    /// The requested files are missing or damaged.
     Source,
-    /// The other host cannot be reached from there.
+    /// The other host cannot be reached from this one.
     Peer,
     Failed,
 }
@@ -61,15 +62,16 @@ pub enum Cause {
 #[serde(tag = "say", rename_all = "snake_case")]
 pub enum Message {
     // Requests.
-    /// What there is, all of it verified. What the dead left is swept.
+    /// List what is there and intact, and remove what dead processes left.
     Inventory,
-    /// Here is something; `keep`: for later runs, too. Answered with `want`, then after the data with `done`.
+    /// Receive a path; `keep`: also for later runs. Answered with `want`, then after the data with
+    /// `done`.
     Put {
         path: String,
-        items: Vec<Item>,
+        items: Vec<TransferItem>,
         keep: bool,
     },
-    /// Documents of a task follow: for each `document` and its data; then `end`.
+    /// Receive the documents of a task: for each `document` and its data; then `end`.
     Stage {
         task: String,
     },
@@ -78,12 +80,12 @@ pub enum Message {
         bytes: u64,
     },
     End,
-    /// Something is wanted. Answered with `items`; `want` follows, and then the data.
+    /// Send a path. Answered with `items`; `want` follows, and then the data.
     Get {
         path: String,
         keep: bool,
     },
-    /// Get these from another host.
+    /// Copy these paths from another host.
     Fetch {
         peer: Peer,
         paths: Vec<String>,
@@ -94,9 +96,9 @@ pub enum Message {
         task: String,
         is_staged: bool,
     },
-    /// Remove all of this run. Files that are kept for later runs stay.
+    /// Remove all files of this run. The cache stays.
     Clean,
-    /// The run is over, for now: remove what only running tasks need, and the oldest of the files that are kept for later runs.
+    /// The run disconnects: remove what only running tasks need, and the oldest files of the cache.
     Prune {
         bytes: u64,
         seconds: u64,
@@ -108,7 +110,7 @@ pub enum Message {
         paths: Vec<String>,
     },
     Items {
-        items: Vec<Item>,
+        items: Vec<TransferItem>,
     },
     Want {
         numbers: Vec<usize>,
@@ -116,16 +118,16 @@ pub enum Message {
     Done {
         bytes: u64,
     },
-    /// `code` or `signal` of the process, and the end of what it said.
+    /// The exit `code` or `signal` of the process, and the end of its log.
     Ran {
         code: Option<i32>,
         signal: Option<i32>,
         said: String,
         bytes: u64,
     },
-    /// `paths`: what is not there, or not whole.
+    /// `paths`: the files that are missing or damaged.
     Error {
-        cause: Cause,
+        cause: ErrorCause,
         what: String,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         paths: Vec<String>,
@@ -133,7 +135,7 @@ pub enum Message {
 }
 
 impl Message {
-    pub fn error(cause: Cause, what: String) -> Self {
+    pub fn error(cause: ErrorCause, what: String) -> Self {
         Self::Error {
             cause,
             what,
@@ -142,31 +144,31 @@ impl Message {
     }
 }
 
-/// One end of the conversation.
-pub trait Talk {
-    fn send(&mut self, kind: Frame, payload: &[u8]) -> io::Result<()>;
+/// One end of a connection.
+pub trait Conversation {
+    fn send(&mut self, kind: FrameKind, payload: &[u8]) -> io::Result<()>;
 
-    /// All that was sent goes now.
+    /// Writes what is buffered.
     fn flush(&mut self) -> io::Result<()>;
 
-    /// The next frame that is no beat.
-    fn receive(&mut self, payload: &mut Vec<u8>) -> io::Result<Frame>;
+    /// Receives the next frame that is not a sign of life.
+    fn receive(&mut self, payload: &mut Vec<u8>) -> io::Result<FrameKind>;
 
-    fn say(&mut self, message: &Message) -> io::Result<()> {
-        self.say_later(message)?;
+    fn send_message(&mut self, message: &Message) -> io::Result<()> {
+        self.queue_message(message)?;
         self.flush()
     }
 
-    /// It goes with what follows.
-    fn say_later(&mut self, message: &Message) -> io::Result<()> {
-        self.send(Frame::Message, &serde_json::to_vec(message)?)
+    /// Buffers a message, to be written with what follows.
+    fn queue_message(&mut self, message: &Message) -> io::Result<()> {
+        self.send(FrameKind::Message, &serde_json::to_vec(message)?)
     }
 
-    fn hear(&mut self) -> io::Result<Message> {
+    fn receive_message(&mut self) -> io::Result<Message> {
         let mut payload = Vec::new();
         match self.receive(&mut payload)? {
-            Frame::Message => parse(&payload),
-            Frame::Data | Frame::Beat => Err(io::Error::new(
+            FrameKind::Message => parse(&payload),
+            FrameKind::Data | FrameKind::Beat => Err(io::Error::new(
                 io::ErrorKind::InvalidData,
                 "data came where a message was due",
             )),
@@ -183,7 +185,7 @@ pub fn parse<M: DeserializeOwned>(payload: &[u8]) -> io::Result<M> {
     })
 }
 
-/// A frame at the end of what is to be written.
-pub fn push_frame(out: &mut Vec<u8>, kind: Frame, payload: &[u8]) -> io::Result<()> {
+/// Appends a frame to a buffer.
+pub fn push_frame(out: &mut Vec<u8>, kind: FrameKind, payload: &[u8]) -> io::Result<()> {
     write_frame(out, kind, payload)
 }

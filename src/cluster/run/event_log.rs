@@ -1,9 +1,12 @@
-//! What happened in a run, and when: `RUN/events.jsonl`, a line an event, only ever added to.
+//! The log of events of a run: `RUN/events.jsonl`, a line an event, append-only.
 //!
-//! It is for people and for estimates: what is done is said by outputs, never by this. Whoever hands out tasks writes to the one file;
-//! a process on another machine has a file of its own in `RUN/events`, since a shared file system may mix up what two machines append.
+//! It is for people and for estimates; only outputs say which tasks are done. The process that
+//! schedules the tasks writes this file;
+//! each process on another machine has a file of its own in `RUN/events`, since appends of two
+//! machines to a shared file may mix.
 
 use crate::base::error::{Error, Place, Result};
+use crate::base::num::ToU64;
 use serde::{Deserialize, Serialize};
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -14,53 +17,67 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-const PLAN_FILE: &str = "events.jsonl";
+const EVENTS_FILE: &str = "events.jsonl";
 const DIRECTORY: &str = "events";
 
-/// One thing that happened to a task, or to a host.
+/// An event of a task or a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// Since 1970, by the clock of who wrote it.
+    /// Milliseconds since 1970, by the clock of the writer.
     pub time_ms: u64,
-    /// Its id; empty for what happened to a host.
+    /// The id of the task; empty for events of a host.
     pub task: String,
+    /// The host.
     pub host: String,
+    /// The slot of the host.
     pub slot: u32,
-    pub what: What,
+    /// What happened.
+    pub what: EventKind,
 }
 
+/// What happened to a task or a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum What {
+pub enum EventKind {
+    /// The task started.
     Start,
+    /// The task is done.
     Done {
+        /// The size of its documents.
         bytes_in: u64,
+        /// The size of its output.
         bytes_out: u64,
     },
-    /// Something came to the host, in so many milliseconds. It went through the coordinator unless it is `direct`.
+    /// Files were transferred to the host; through the machine of the run unless `direct`.
     Moved {
+        /// The host that sent the files.
         from: String,
-        /// What it was, as `goods` calls it.
-        goods: String,
+        /// The kind of files, see [`transfer_kind`].
+        #[serde(rename = "goods")]
+        kind: String,
+        /// The number of bytes.
         bytes: u64,
+        /// The duration in milliseconds.
         ms: u64,
+        /// Whether they went from host to host.
         direct: bool,
     },
-    /// It may be run again; the reason.
+    /// The task was lost and may run again; the reason.
     Lost(String),
-    /// To run it again will not help; the reason.
+    /// The task failed; the reason.
     Failed(String),
     /// The host gets no more tasks; the reason.
     HostOut(String),
 }
 
 impl Event {
-    pub fn now(task: &str, host: &str, slot: u32, what: What) -> Self {
+    /// An event of this moment.
+    pub fn now(task: &str, host: &str, slot: u32, what: EventKind) -> Self {
         let since = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
         Self {
-            time_ms: since.as_millis() as u64,
+            time_ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
             task: task.to_owned(),
             host: host.to_owned(),
             slot,
@@ -69,19 +86,20 @@ impl Event {
     }
 }
 
-/// Where events are added. Several threads may.
-pub struct Events {
+/// A log that events are appended to, by any thread.
+pub struct EventLog {
     file: File,
     path: PathBuf,
 }
 
-impl Events {
-    /// For the one process that hands out the tasks of a run. What a dead one left of a line is cut off.
+impl EventLog {
+    /// Opens the log of the process that schedules the tasks. Removes an incomplete last line of a
+    /// dead process.
     pub fn append(run: &Path) -> Result<Self> {
-        Self::open(run.join(PLAN_FILE))
+        Self::open(run.join(EVENTS_FILE))
     }
 
-    /// For a process that nobody else writes for: `writer` names it.
+    /// Opens the log of another process, named `writer`.
     pub fn append_as(run: &Path, writer: &str) -> Result<Self> {
         let directory = run.join(DIRECTORY);
         DirBuilder::new()
@@ -113,12 +131,12 @@ impl Events {
             .rposition(|&byte| byte == b'\n')
             .map_or(0, |end| end + 1);
         if whole < bytes.len() {
-            file.set_len(whole as u64).map_err(failed)?;
+            file.set_len(whole.to_u64()).map_err(failed)?;
         }
         Ok(Self { file, path })
     }
 
-    /// One line by one write.
+    /// Appends an event as one line, by one write.
     pub fn write(&self, event: &Event) -> Result<()> {
         let mut line = serde_json::to_vec(event)
             .map_err(|error| Error::io(self.path.display(), error.into()))?;
@@ -128,9 +146,9 @@ impl Events {
             .map_err(|error| Error::io(self.path.display(), error))
     }
 
-    /// All of a run, in the order of their times. There are none before it begins.
+    /// Reads all events of a run, in order of time.
     pub fn read(run: &Path) -> Result<Vec<Event>> {
-        let mut events = read_file(&run.join(PLAN_FILE))?;
+        let mut events = read_file(&run.join(EVENTS_FILE))?;
         let directory = run.join(DIRECTORY);
         let entries = match fs::read_dir(&directory) {
             Ok(entries) => entries.collect(),
@@ -151,7 +169,7 @@ impl Events {
     }
 }
 
-/// The last line may be one that is just being written.
+/// Ignores an incomplete last line, which may just be written.
 fn read_file(path: &Path) -> Result<Vec<Event>> {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
@@ -170,8 +188,8 @@ fn read_file(path: &Path) -> Result<Vec<Event>> {
     (1..).zip(whole).map(event).collect()
 }
 
-/// What kind of thing something is that goes from host to host, by its path in the run.
-pub fn goods(path: &str) -> &'static str {
+/// The kind of a file that is transferred, by its path in the run.
+pub fn transfer_kind(path: &str) -> &'static str {
     let (directory, name) = path.split_once('/').unwrap_or((path, ""));
     let has = |end: &str| name.ends_with(end);
     match directory {
@@ -191,7 +209,8 @@ pub fn goods(path: &str) -> &'static str {
     }
 }
 
-/// What an output weighs: a file, or all files of a directory. What cannot be read counts nothing.
+/// The size of an output: a file, or all files of a directory. Files that cannot be read do not
+/// count.
 pub fn bytes_of(path: &Path) -> u64 {
     let Ok(metadata) = fs::symlink_metadata(path) else {
         return 0;
@@ -212,7 +231,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
-    fn event(time_ms: u64, what: What) -> Event {
+    fn event(time_ms: u64, what: EventKind) -> Event {
         Event {
             time_ms,
             task: "map-0000".to_owned(),
@@ -225,35 +244,38 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let run = tempfile::tempdir().unwrap();
-        assert_eq!(Events::read(run.path()).unwrap(), []);
-        let done = What::Done {
+        assert_eq!(EventLog::read(run.path()).unwrap(), []);
+        let done = EventKind::Done {
             bytes_in: 1,
             bytes_out: 2,
         };
-        let moved = What::Moved {
+        let moved = EventKind::Moved {
             from: "a".to_owned(),
-            goods: goods("map/0000/003.runs").to_owned(),
+            kind: transfer_kind("map/0000/003.runs").to_owned(),
             bytes: 3,
             ms: 4,
             direct: true,
         };
         let all = [
-            event(5, What::Start),
+            event(5, EventKind::Start),
             event(7, done),
-            event(8, What::Lost("x".to_owned())),
+            event(8, EventKind::Lost("x".to_owned())),
             event(9, moved),
         ];
-        Events::append(run.path()).unwrap().write(&all[0]).unwrap();
-        Events::append_as(run.path(), "../n")
+        EventLog::append(run.path())
+            .unwrap()
+            .write(&all[0])
+            .unwrap();
+        EventLog::append_as(run.path(), "../n")
             .unwrap()
             .write(&all[2])
             .unwrap();
-        let events = Events::append(run.path()).unwrap();
+        let events = EventLog::append(run.path()).unwrap();
         [&all[1], &all[3]]
             .iter()
             .for_each(|event| events.write(event).unwrap());
-        assert_eq!(Events::read(run.path()).unwrap(), all);
-        let path = run.path().join(PLAN_FILE);
+        assert_eq!(EventLog::read(run.path()).unwrap(), all);
+        let path = run.path().join(EVENTS_FILE);
         assert_eq!(
             fs::metadata(&path).unwrap().permissions().mode() & 0o777,
             0o600
@@ -270,26 +292,26 @@ mod tests {
     #[test]
     fn a_torn_line_is_left_out_and_an_odd_one_is_named() {
         let run = tempfile::tempdir().unwrap();
-        let path = run.path().join(PLAN_FILE);
-        Events::append(run.path())
+        let path = run.path().join(EVENTS_FILE);
+        EventLog::append(run.path())
             .unwrap()
-            .write(&event(5, What::Start))
+            .write(&event(5, EventKind::Start))
             .unwrap();
         let whole = fs::read(&path).unwrap();
         for end in 0..whole.len() {
             fs::write(&path, [&whole, &whole[..end]].concat()).unwrap();
-            assert_eq!(Events::read(run.path()).unwrap().len(), 1);
-            Events::append(run.path())
+            assert_eq!(EventLog::read(run.path()).unwrap().len(), 1);
+            EventLog::append(run.path())
                 .unwrap()
-                .write(&event(6, What::Start))
+                .write(&event(6, EventKind::Start))
                 .unwrap();
             assert_eq!(
-                Events::read(run.path()).unwrap(),
-                [event(5, What::Start), event(6, What::Start)]
+                EventLog::read(run.path()).unwrap(),
+                [event(5, EventKind::Start), event(6, EventKind::Start)]
             );
         }
         fs::write(&path, [whole.as_slice(), b"{}\n", &whole].concat()).unwrap();
-        let error = Events::read(run.path()).unwrap_err().to_string();
+        let error = EventLog::read(run.path()).unwrap_err().to_string();
         assert!(
             error.starts_with(&format!(
                 "{}:2: not an event: missing field",

@@ -1,6 +1,8 @@
-//! The end of a run: all parts to one index, and all that could not be used.
+//! The end of a run: the index from its parts, and the account of the input.
 
-use super::plan::{GatheredFiles, MappedSlice, PLAN_FILE, Plan, Task, TaskKind, write_owners};
+use crate::cluster::plan::{
+    GatheredFiles, MappedSlice, PLAN_FILE, Plan, Task, TaskKind, write_owners,
+};
 use crate::{
     base::{
         error::{Error, Place, Result},
@@ -15,13 +17,15 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::{collections::HashMap, fs, path::Path};
 
-/// Where the account of the input is kept.
+/// The file that stores the account of the input.
 const INPUT: &str = "input.json";
 
-/// What all tasks together read, and what could not be used.
+/// What all tasks together read, and the inputs that could not be used.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Input {
+pub struct RunInput {
+    /// What was read and left out.
     pub account: Account,
+    /// The inputs that could not be used, and why.
     pub problems: Vec<String>,
 }
 
@@ -73,7 +77,7 @@ pub fn number_changes(
     commands::number_changes(step, &followed, &settings, &slices, output)
 }
 
-/// What the last task needs beside its inputs: what to tell of each slice.
+/// By task, the files it needs beside its inputs: gather needs the records of all slices.
 pub fn gather_needs(plan: &Plan) -> HashMap<String, Vec<String>> {
     let records = plan
         .tasks_of(TaskKind::Map)
@@ -84,8 +88,9 @@ pub fn gather_needs(plan: &Plan) -> HashMap<String, Vec<String>> {
         .collect()
 }
 
-/// What was read, and what could not be used, in the order of the corpus: what was told of each slice, and documents whose id an earlier slice has.
-pub fn write_input(plan: &Plan, run: &Path) -> Result<Input> {
+/// Writes the account of the input, in the order of the corpus: problems of each slice, and
+/// documents whose id an earlier slice has.
+pub fn write_input(plan: &Plan, run: &Path) -> Result<RunInput> {
     let settings = |task: &Task| {
         let slice = run.join(&plan.slices[task.number].file);
         plan.options.slice_settings(slice, None)
@@ -110,18 +115,18 @@ pub fn write_input(plan: &Plan, run: &Path) -> Result<Input> {
     let number = BuildRecord::read(&run.join("number"))?;
     problems.extend(number.problems);
     account.add(&number.account);
-    // An index that follows its files may come to hold none.
+    // An index that is brought up to date may become empty.
     if let (None, Some(task)) = (&plan.options.base, plan.tasks_of(TaskKind::Map).next()) {
         account.ensure_documents(&settings(task).corpus)?;
     }
-    let input = Input { account, problems };
+    let input = RunInput { account, problems };
     let json = serde_json::to_string_pretty(&input).unwrap_or_default() + "\n";
     durable::replace(&run.join(INPUT), json.as_bytes())?;
     Ok(input)
 }
 
-/// What was written of a run that is done; none if there is nothing.
-pub fn input_of(run: &Path) -> Result<Option<Input>> {
+/// Reads the account of the input; none if it was not written yet.
+pub fn input_of(run: &Path) -> Result<Option<RunInput>> {
     let path = run.join(INPUT);
     match fs::read(&path) {
         Ok(json) => serde_json::from_slice(&json)

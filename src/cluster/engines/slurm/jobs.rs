@@ -1,26 +1,29 @@
-//! The tasks of a run as job arrays of Slurm: what is submitted, without submitting it.
+//! The tasks of a run as job arrays of Slurm. Nothing is submitted here.
 //!
 //! ```text
-//! stage       tasks of one kind; it starts when the one before it has ended well
-//! element     some tasks of a stage that follow each other: what one job does
-//! array       elements with one number for Slurm. Indices have a limit, so that a large stage is several arrays
+//! stage       tasks of one kind; it starts when the stage before has succeeded
+//! element     consecutive tasks of a stage, run by one job
+//! array       elements with one job id. Slurm limits the indices, so a large stage is several arrays
 //! ```
 //!
-//! Which tasks an element has follows from the plan, the stage and how many tasks an element has: no file tells, so none can be lost.
+//! Which tasks an element has follows from the plan, the stage and the number of tasks of an
+//! element, so no file is needed.
 
-use super::plan::{Plan, Task, TaskKind};
 use crate::base::error::{Error, Place, Result};
+use crate::base::num::ToUsize;
+use crate::cluster::plan::{Plan, Task, TaskKind};
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
 };
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Without a word of ours, a stage is at most this many jobs: schedulers dislike many short ones.
+/// By default a stage has at most this many jobs: schedulers handle many short jobs badly.
 const MOST_ELEMENTS: usize = 1000;
-/// What a task takes beside its sorting memory.
+/// What a task needs beside its sorting memory.
 const EXTRA_MEMORY: u64 = 256 << 20;
 
+/// How jobs are submitted.
 pub struct SlurmOptions {
     /// dedup-shard itself, where all nodes see it.
     pub program: PathBuf,
@@ -30,33 +33,35 @@ pub struct SlurmOptions {
     pub tasks_per_job: Option<u32>,
     /// How often a job that was lost is run again.
     pub retries: u32,
-    /// More arguments for sbatch, which win over ours.
+    /// More arguments for sbatch, which override ours.
     pub sbatch: Vec<String>,
-    /// Jobs go on when the one who waits for them is stopped.
+    /// Jobs go on when the run that waits for them is stopped.
     pub leaves_jobs: bool,
 }
 
 /// What one call of sbatch submits.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Array {
-    /// By its place among the stages.
+pub struct JobArray {
+    /// The number of the stage.
     pub stage: usize,
-    /// The element that index 0 stands for.
+    /// The element of index 0.
     pub first: usize,
-    /// Increasing.
+    /// The indices of the elements, increasing.
     pub indices: Vec<usize>,
-    /// Tasks an element.
+    /// The number of tasks of an element.
     pub each: usize,
 }
 
 /// The tasks of one kind.
-pub struct Stage<'p> {
+pub struct TaskStage<'p> {
+    /// The name of the kind.
     pub name: String,
+    /// The tasks, in order.
     pub tasks: Vec<&'p Task>,
 }
 
-impl<'p> Stage<'p> {
-    /// In the order in which they must be done.
+impl<'p> TaskStage<'p> {
+    /// The stages of a plan, in the order in which they run.
     pub fn all(plan: &'p Plan) -> Vec<Self> {
         let mut kinds: Vec<TaskKind> = Vec::new();
         for task in &plan.tasks {
@@ -85,31 +90,31 @@ impl<'p> Stage<'p> {
         asked
             .map_or_else(
                 || self.tasks.len().div_ceil(MOST_ELEMENTS),
-                |each| each as usize,
+                ToUsize::to_usize,
             )
             .max(1)
     }
 
-    /// The arrays of all elements that have a task that is to do, no index of which reaches `limit`.
+    /// The arrays of all elements with an unfinished task; all indices are below `limit`.
     fn arrays(
         &self,
         stage: usize,
         each: usize,
         is_todo: impl Fn(&Task) -> bool,
         limit: usize,
-    ) -> Vec<Array> {
+    ) -> Vec<JobArray> {
         let todo = self
             .tasks
             .iter()
             .enumerate()
             .filter(|(_, task)| is_todo(task));
         let elements: BTreeSet<usize> = todo.map(|(place, _)| place / each).collect();
-        let mut arrays = Vec::<Array>::new();
+        let mut arrays = Vec::<JobArray>::new();
         for element in elements {
             let (first, index) = (element / limit * limit, element % limit);
             match arrays.last_mut().filter(|array| array.first == first) {
                 Some(array) => array.indices.push(index),
-                None => arrays.push(Array {
+                None => arrays.push(JobArray {
                     stage,
                     first,
                     indices: vec![index],
@@ -140,10 +145,10 @@ pub fn ranges(numbers: &[usize]) -> String {
     runs.iter().map(text).collect::<Vec<_>>().join(",")
 }
 
-/// How a run is told to Slurm.
-pub struct Jobs<'p> {
-    pub stages: Vec<Stage<'p>>,
-    /// In front of the stage in the name of each job: no other run has it.
+/// The jobs of a run.
+pub struct SlurmJobs<'p> {
+    pub stages: Vec<TaskStage<'p>>,
+    /// The prefix of the names of all jobs, unique to the run.
     pub name: String,
     run: String,
     program: String,
@@ -151,9 +156,9 @@ pub struct Jobs<'p> {
     options: &'p SlurmOptions,
 }
 
-impl<'p> Jobs<'p> {
+impl<'p> SlurmJobs<'p> {
     pub fn new(plan: &'p Plan, run: &Path, options: &'p SlurmOptions) -> Result<Self> {
-        // Slurm replaces % and what follows also in the directory of a log, and \\ is a sign of its own there.
+        // Slurm expands % also in the directory of a log, and treats \\ specially there.
         let is_odd = |c: char| c.is_control() || "%\\".contains(c);
         let text = |path: &Path| match path.to_str() {
             Some(text) if !text.contains(is_odd) => Ok(text.to_owned()),
@@ -168,7 +173,7 @@ impl<'p> Jobs<'p> {
             xxh3_64(format!("{run}\0{}", plan.to_json()).as_bytes()) >> 32
         );
         Ok(Self {
-            stages: Stage::all(plan),
+            stages: TaskStage::all(plan),
             name,
             run,
             program,
@@ -177,8 +182,8 @@ impl<'p> Jobs<'p> {
         })
     }
 
-    /// What is to be submitted, stage by stage.
-    pub fn arrays(&self, is_todo: impl Fn(&Task) -> bool, max_array_size: usize) -> Vec<Array> {
+    /// The arrays to submit, stage by stage.
+    pub fn arrays(&self, is_todo: impl Fn(&Task) -> bool, max_array_size: usize) -> Vec<JobArray> {
         let stages = self.stages.iter().enumerate();
         stages
             .flat_map(|(at, stage)| {
@@ -192,15 +197,15 @@ impl<'p> Jobs<'p> {
             .collect()
     }
 
-    pub fn tasks(&self, array: &Array, index: usize) -> &[&'p Task] {
+    pub fn tasks(&self, array: &JobArray, index: usize) -> &[&'p Task] {
         self.stages[array.stage].element(array.first + index, array.each)
     }
 
-    pub fn stage_name(&self, array: &Array) -> &str {
+    pub fn stage_name(&self, array: &JobArray) -> &str {
         &self.stages[array.stage].name
     }
 
-    /// Of all jobs of this run.
+    /// The names of all jobs of this run.
     pub fn names(&self) -> Vec<String> {
         self.stages
             .iter()
@@ -208,17 +213,17 @@ impl<'p> Jobs<'p> {
             .collect()
     }
 
-    /// Where a job writes, below the run's directory; it goes on there when it is run again.
-    pub fn log(&self, array: &Array, job: &str, index: &str) -> String {
+    /// The log of a job, below the run's directory; a job that runs again appends to it.
+    pub fn log(&self, array: &JobArray, job: &str, index: &str) -> String {
         format!("logs/slurm-{}-{job}_{index}.log", self.stage_name(array))
     }
 
-    /// The arguments of sbatch but for those it depends on. `at_a_time`: of this array.
-    pub fn arguments(&self, array: &Array, arrays_of_stage: usize) -> Vec<String> {
+    /// The arguments of sbatch, without the dependencies.
+    pub fn arguments(&self, array: &JobArray, arrays_of_stage: usize) -> Vec<String> {
         let at_a_time = self
             .options
             .jobs
-            .map(|jobs| (jobs as usize / arrays_of_stage.max(1)).max(1));
+            .map(|jobs| (jobs.to_usize() / arrays_of_stage.max(1)).max(1));
         let throttle = at_a_time.map(|jobs| format!("%{jobs}")).unwrap_or_default();
         let mut words = vec![
             "--parsable".to_owned(),
@@ -240,8 +245,8 @@ impl<'p> Jobs<'p> {
         words
     }
 
-    /// What a job does.
-    pub fn script(&self, array: &Array) -> String {
+    /// The script of a job.
+    pub fn script(&self, array: &JobArray) -> String {
         format!(
             "#!/bin/sh\n\
              {} task --stage={} --each={} --element=\"$((SLURM_ARRAY_TASK_ID + {}))\" -- {}\n\
@@ -261,7 +266,7 @@ impl<'p> Jobs<'p> {
     }
 
     /// A script that submits these arrays, each stage after the one before it.
-    pub fn print(&self, arrays: &[Array]) -> String {
+    pub fn print(&self, arrays: &[JobArray]) -> String {
         let mut text = format!(
             "#!/bin/sh\n\
              # Submits what is not done of a run: a job array or more for each stage, after all arrays of the stage before it.\n\
@@ -294,7 +299,7 @@ impl<'p> Jobs<'p> {
     }
 }
 
-fn same_stage(arrays: &[Array], stage: usize) -> impl Iterator<Item = usize> {
+fn same_stage(arrays: &[JobArray], stage: usize) -> impl Iterator<Item = usize> {
     arrays
         .iter()
         .enumerate()
@@ -302,8 +307,9 @@ fn same_stage(arrays: &[Array], stage: usize) -> impl Iterator<Item = usize> {
         .map(|(number, _)| number)
 }
 
-/// The arrays that must have ended well before this one starts, by their places: all of the last stage before it that has any.
-pub fn before(arrays: &[Array], array: &Array) -> Vec<usize> {
+/// The arrays that must succeed before this one starts: all of the last stage before it that has
+/// any.
+pub fn before(arrays: &[JobArray], array: &JobArray) -> Vec<usize> {
     let earlier = arrays
         .iter()
         .map(|other| other.stage)
@@ -314,12 +320,12 @@ pub fn before(arrays: &[Array], array: &Array) -> Vec<usize> {
         .unwrap_or_default()
 }
 
-/// How many arrays share what a stage may run at a time.
-pub fn arrays_of_stage(arrays: &[Array], array: &Array) -> usize {
+/// The number of arrays of the same stage, which share the limit of running jobs.
+pub fn arrays_of_stage(arrays: &[JobArray], array: &JobArray) -> usize {
     same_stage(arrays, array.stage).count()
 }
 
-/// For the shell.
+/// Quotes a word for the shell.
 fn quote(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
@@ -332,26 +338,26 @@ fn quote(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::plan::Work;
+    use crate::cluster::plan::TaskWork;
 
     fn tasks(count: usize) -> Vec<Task> {
         let task = |number: usize| {
-            let work = Work::Sets { sets: Vec::new() };
+            let work = TaskWork::Sets { sets: Vec::new() };
             let output = format!("map/{number:04}");
             Task::example(&format!("map-{number:04}"), work, number, &output, 1)
         };
         (0..count).map(task).collect()
     }
 
-    fn stage(tasks: &[Task]) -> Stage<'_> {
-        Stage {
+    fn stage(tasks: &[Task]) -> TaskStage<'_> {
+        TaskStage {
             name: "map".to_owned(),
             tasks: tasks.iter().collect(),
         }
     }
 
-    fn array(stage: usize, first: usize, indices: &[usize]) -> Array {
-        Array {
+    fn array(stage: usize, first: usize, indices: &[usize]) -> JobArray {
+        JobArray {
             stage,
             first,
             indices: indices.to_vec(),
@@ -392,7 +398,7 @@ mod tests {
         );
         assert_eq!(
             stage.arrays(0, 4, missing(&[1, 2, 9]), 1001),
-            [Array {
+            [JobArray {
                 each: 4,
                 ..array(0, 0, &[0, 2])
             }]
@@ -451,14 +457,14 @@ mod tests {
         );
     }
 
-    fn jobs<'p>(tasks: &'p [Task], options: &'p SlurmOptions) -> Jobs<'p> {
-        let gather = Stage {
+    fn jobs<'p>(tasks: &'p [Task], options: &'p SlurmOptions) -> SlurmJobs<'p> {
+        let gather = TaskStage {
             name: "gather".to_owned(),
             tasks: vec![&tasks[0]],
         };
         let run = "/data/it's $(x)".to_owned();
         let program = "/usr/bin/dedup-shard".to_owned();
-        Jobs {
+        SlurmJobs {
             stages: vec![stage(tasks), gather],
             name: "dedup-12345678".to_owned(),
             run,

@@ -1,40 +1,41 @@
-//! Files that stay on a host between runs, each named by its checksum and its length. They are linked, not copied.
+//! Files that stay on a host between runs, each named by its checksum and its length. They are
+//! linked, not copied.
 
-use super::{protocol::Item, transfer::sum_of};
+use super::{protocol::TransferItem, transfer::checksum_of};
 use std::{
     fs,
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
 
-/// What is smaller goes as fast as it is looked for.
+/// Smaller files are sent as fast as they are looked up.
 const LEAST_BYTES: u64 = 4096;
 
-pub struct Cache {
+pub struct FileCache {
     directory: PathBuf,
 }
 
-impl Cache {
+impl FileCache {
     pub fn new(directory: PathBuf) -> Self {
         Self { directory }
     }
 
-    fn path(&self, item: &Item) -> Option<PathBuf> {
+    fn path(&self, item: &TransferItem) -> Option<PathBuf> {
         let is_sum = item.sum.len() == 32 && item.sum.bytes().all(|byte| byte.is_ascii_hexdigit());
         (is_sum && item.bytes >= LEAST_BYTES)
             .then(|| self.directory.join(format!("{}-{}", item.sum, item.bytes)))
     }
 
-    /// Puts a file where it is wanted, if it is here and whole.
-    pub fn give(&self, item: &Item, target: &Path) -> bool {
+    /// Links a file to where it is wanted, if it is cached and intact.
+    pub fn give(&self, item: &TransferItem, target: &Path) -> bool {
         let Some(path) = self.path(item).filter(|path| path.exists()) else {
             return false;
         };
-        if !sum_of(&path).is_ok_and(|(bytes, sum)| bytes == item.bytes && sum == item.sum) {
+        if !checksum_of(&path).is_ok_and(|(bytes, sum)| bytes == item.bytes && sum == item.sum) {
             let _ = fs::remove_file(&path);
             return false;
         }
-        // The younger it is, the longer it stays.
+        // Files that were used recently stay longest.
         let _ = fs::File::options()
             .append(true)
             .open(&path)
@@ -42,14 +43,15 @@ impl Cache {
         fs::hard_link(&path, target).is_ok()
     }
 
-    /// Keeps a file that is here. That it cannot be kept is no loss.
-    pub fn keep(&self, item: &Item, file: &Path) {
+    /// Adds a file. Errors are ignored: it is only a cache.
+    pub fn keep(&self, item: &TransferItem, file: &Path) {
         if let Some(path) = self.path(item).filter(|path| !path.exists()) {
             let _ = fs::create_dir_all(&self.directory).and_then(|()| fs::hard_link(file, path));
         }
     }
 
-    /// Removes what was not used for so long, and the oldest of the rest until it fits.
+    /// Removes files that were not used for longer than `age`, and then the oldest until the rest
+    /// fits.
     pub fn prune(&self, bytes: u64, age: Duration) {
         let entries = fs::read_dir(&self.directory)
             .into_iter()
@@ -82,12 +84,12 @@ mod tests {
     #[test]
     fn files_are_kept_by_their_content_and_the_oldest_go_first() {
         let work = tempfile::tempdir().unwrap();
-        let cache = Cache::new(work.path().join("cache"));
+        let cache = FileCache::new(work.path().join("cache"));
         let item = |name: &str, byte: u8| {
             let file = work.path().join(name);
             fs::write(&file, vec![byte; 5000]).unwrap();
-            let (bytes, sum) = sum_of(&file).unwrap();
-            let item = Item {
+            let (bytes, sum) = checksum_of(&file).unwrap();
+            let item = TransferItem {
                 path: name.to_owned(),
                 bytes,
                 sum,
@@ -107,10 +109,10 @@ mod tests {
         assert!(cache.give(&new, &target("a")) && fs::read(target("a")).unwrap() == [2; 5000]);
         cache.prune(9_999, Duration::MAX);
         assert!(!cache.give(&old, &target("b")) && cache.give(&new, &target("c")));
-        // What was altered is not given.
+        // A file that was altered is not served.
         fs::write(target("c"), vec![3; 5000]).unwrap();
         assert!(!cache.give(&new, &target("d")) && !target("d").exists());
-        let odd = Item {
+        let odd = TransferItem {
             path: String::new(),
             bytes: 5000,
             sum: "../../../../../../../etc/passwd..".to_owned(),

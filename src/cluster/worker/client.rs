@@ -1,24 +1,28 @@
-//! The end of the conversation that asks.
+//! The client: the run's end of the connection to a worker.
 
-use super::{
-    cache::Cache,
-    protocol::{Cause, Item, Message, Peer, Talk, find_hello, hello, push_frame},
-    transfer::{Fault, list, out_of_turn, receive_wanted, send_wanted},
+use crate::base::num::ToU64;
+use crate::cluster::remote::{FrameKind, RemoteProgram, read_frame};
+use crate::cluster::{
+    worker::file_cache::FileCache,
+    worker::protocol::{
+        Conversation, ErrorCause, Message, Peer, TransferItem, find_hello, hello, push_frame,
+    },
+    worker::transfer::{TransferError, list, out_of_turn, receive_wanted, send_wanted},
 };
-use crate::cluster::remote::{Frame, Wire, read_frame};
 use std::{
     io::{self, BufReader, Read, Write},
     path::Path,
     time::{Duration, Instant},
 };
 
-/// How much may come before the first line of a worker.
+/// The most bytes of shell output that are skipped before the first line of a worker.
 const NOISE_BYTES: usize = 64 << 10;
 
-/// A connection that nobody used for so long is made anew: servers close those whose other end does not answer them.
+/// A connection that was idle for longer is replaced: servers close connections whose other end
+/// does not answer.
 const STALE: Duration = Duration::from_secs(60);
 
-/// How the program ssh says that a server hung up before it knew who came.
+/// What the ssh program prints when a server closes the connection before authentication.
 const BUSY: [&str; 3] = [
     "exchange_identification",
     "Connection reset by",
@@ -26,14 +30,14 @@ const BUSY: [&str; 3] = [
 ];
 
 pub struct Client {
-    wire: BufReader<Box<dyn Wire>>,
+    connection: BufReader<Box<dyn RemoteProgram>>,
     pending: Vec<u8>,
-    /// When something last came.
+    /// When bytes last arrived.
     heard: Instant,
 }
 
-impl Talk for Client {
-    fn send(&mut self, kind: Frame, payload: &[u8]) -> io::Result<()> {
+impl Conversation for Client {
+    fn send(&mut self, kind: FrameKind, payload: &[u8]) -> io::Result<()> {
         push_frame(&mut self.pending, kind, payload)?;
         if self.pending.len() > 1 << 18 {
             self.flush()
@@ -43,17 +47,19 @@ impl Talk for Client {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        let wire = self.wire.get_mut();
-        wire.write_all(&self.pending).and_then(|()| wire.flush())?;
+        let connection = self.connection.get_mut();
+        connection
+            .write_all(&self.pending)
+            .and_then(|()| connection.flush())?;
         self.pending.clear();
         Ok(())
     }
 
-    fn receive(&mut self, payload: &mut Vec<u8>) -> io::Result<Frame> {
+    fn receive(&mut self, payload: &mut Vec<u8>) -> io::Result<FrameKind> {
         loop {
-            let kind = read_frame(&mut self.wire, payload)?;
+            let kind = read_frame(&mut self.connection, payload)?;
             self.heard = Instant::now();
-            if kind != Frame::Beat {
+            if kind != FrameKind::Beat {
                 return Ok(kind);
             }
         }
@@ -61,20 +67,24 @@ impl Talk for Client {
 }
 
 impl Client {
-    /// Waits for the first line of a worker. `stall`: how long it may be silent from then on.
+    /// Waits for the first line of a worker. `stall`: the longest silence from then on.
     ///
-    /// An error of the kind `PermissionDenied` says that to try again is no use.
-    pub fn greet(wire: Box<dyn Wire>, limit: Duration, stall: Duration) -> io::Result<Self> {
-        let mut wire = BufReader::new(wire);
-        wire.get_mut().set_limit(limit);
-        let line = read_hello(&mut wire, limit).map_err(|error| {
-            let said = wire.get_mut().said();
+    /// An error of the kind `PermissionDenied` means that trying again is useless.
+    pub fn greet(
+        connection: Box<dyn RemoteProgram>,
+        limit: Duration,
+        stall: Duration,
+    ) -> io::Result<Self> {
+        let mut connection = BufReader::new(connection);
+        connection.get_mut().set_limit(limit);
+        let line = read_hello(&mut connection, limit).map_err(|error| {
+            let said = connection.get_mut().stderr_tail();
             let last = said
                 .lines()
                 .last()
                 .map_or_else(String::new, |line| format!(" ({line})"));
             let (kind, what) = match error.kind() {
-                // What ssh says when a server has too many guests.
+                // What ssh prints when a server has too many connections.
                 io::ErrorKind::UnexpectedEof if BUSY.iter().any(|words| said.contains(words)) => (
                     io::ErrorKind::ConnectionReset,
                     "the host hung up".to_owned(),
@@ -108,76 +118,76 @@ impl Client {
             );
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
         }
-        wire.get_mut().set_limit(stall);
+        connection.get_mut().set_limit(stall);
         Ok(Self {
-            wire,
+            connection,
             pending: Vec::new(),
             heard: Instant::now(),
         })
     }
 
-    /// Nothing was said for so long that a server may have closed the connection.
+    /// Whether the connection was idle for so long that a server may have closed it.
     pub fn is_stale(&self) -> bool {
         self.heard.elapsed() > STALE
     }
 
-    /// Asks, and gives the answer.
-    pub fn ask(&mut self, request: &Message) -> Result<Message, Fault> {
-        self.say(request)?;
+    /// Sends a request and returns the answer.
+    pub fn ask(&mut self, request: &Message) -> Result<Message, TransferError> {
+        self.send_message(request)?;
         self.answer()
     }
 
-    pub fn answer(&mut self) -> Result<Message, Fault> {
-        match self.hear()? {
+    pub fn answer(&mut self) -> Result<Message, TransferError> {
+        match self.receive_message()? {
             Message::Error {
-                cause: Cause::Source,
+                cause: ErrorCause::Source,
                 what,
                 paths,
-            } if !paths.is_empty() => Err(Fault::Spoilt(paths, what)),
-            Message::Error { cause, what, .. } => Err(Fault::Told(cause, what)),
+            } if !paths.is_empty() => Err(TransferError::DamagedFiles(paths, what)),
+            Message::Error { cause, what, .. } => Err(TransferError::Reported(cause, what)),
             answer => Ok(answer),
         }
     }
 
-    fn done(&mut self) -> Result<u64, Fault> {
+    fn done(&mut self) -> Result<u64, TransferError> {
         match self.answer()? {
             Message::Done { bytes } => Ok(bytes),
             _ => Err(out_of_turn()),
         }
     }
 
-    pub fn order(&mut self, request: &Message) -> Result<u64, Fault> {
-        self.say(request)?;
+    pub fn order(&mut self, request: &Message) -> Result<u64, TransferError> {
+        self.send_message(request)?;
         self.done()
     }
 
-    pub fn inventory(&mut self) -> Result<Vec<String>, Fault> {
+    pub fn inventory(&mut self) -> Result<Vec<String>, TransferError> {
         match self.ask(&Message::Inventory)? {
             Message::Have { paths } => Ok(paths),
             _ => Err(out_of_turn()),
         }
     }
 
-    /// Copies something there. Gives the bytes that went.
-    pub fn put(&mut self, path: &str, keep: bool, source: &Path) -> Result<u64, Fault> {
+    /// Copies a file or directory to the host. Returns the bytes sent.
+    pub fn put(&mut self, path: &str, keep: bool, source: &Path) -> Result<u64, TransferError> {
         let items = list(source)?;
-        self.say(&Message::Put {
+        self.send_message(&Message::Put {
             path: path.to_owned(),
             items: items.clone(),
             keep,
         })?;
-        // If a file is not what it was, the answer is nothing but an echo of that.
+        // If a file changed meanwhile, the answer only repeats that error.
         match send_wanted(self, source, &items) {
-            Err(Fault::Damaged(what)) => {
+            Err(TransferError::Damaged(what)) => {
                 let _ = self.done();
-                Err(Fault::Damaged(what))
+                Err(TransferError::Damaged(what))
             }
             sent => sent.and_then(|_| self.done()),
         }
     }
 
-    /// What something there consists of; then it is ready to send what is wanted of it.
-    pub fn items(&mut self, path: &str, keep: bool) -> Result<Vec<Item>, Fault> {
+    /// Lists the files of a path on the host, which then waits for what is wanted of them.
+    pub fn items(&mut self, path: &str, keep: bool) -> Result<Vec<TransferItem>, TransferError> {
         match self.ask(&Message::Get {
             path: path.to_owned(),
             keep,
@@ -187,28 +197,33 @@ impl Client {
         }
     }
 
-    /// Copies something from there. Gives the bytes that came, and what it consists of.
+    /// Copies a path from the host. Returns the bytes received, and the list of its files.
     pub fn get(
         &mut self,
         path: &str,
         keep: bool,
         target: &Path,
-        cache: Option<&Cache>,
-    ) -> Result<(u64, Vec<Item>), Fault> {
+        cache: Option<&FileCache>,
+    ) -> Result<(u64, Vec<TransferItem>), TransferError> {
         let items = self.items(path, keep)?;
         let received = receive_wanted(self, target, &items, cache);
         match received {
             Ok(bytes) => self.done().map(|_| (bytes, items)),
-            Err(Fault::Link(what)) => Err(Fault::Link(what)),
+            Err(TransferError::Disconnected(what)) => Err(TransferError::Disconnected(what)),
             Err(fault) => {
-                // One more answer, then the conversation is where it was before.
+                // After one more answer the connection can be used again.
                 let _ = self.done();
                 Err(fault)
             }
         }
     }
 
-    pub fn fetch(&mut self, peer: Peer, paths: &[String], keep: bool) -> Result<u64, Fault> {
+    pub fn fetch(
+        &mut self,
+        peer: Peer,
+        paths: &[String],
+        keep: bool,
+    ) -> Result<u64, TransferError> {
         self.order(&Message::Fetch {
             peer,
             paths: paths.to_vec(),
@@ -216,35 +231,38 @@ impl Client {
         })
     }
 
-    /// What came after data that was passed on.
-    pub fn finish_transfer(&mut self) -> Result<u64, Fault> {
+    /// Receives the answer that follows relayed data.
+    pub fn finish_transfer(&mut self) -> Result<u64, TransferError> {
         self.done()
     }
 
-    /// From now on it may be silent for so long.
+    /// Sets the longest silence from now on.
     pub fn set_limit(&mut self, limit: Duration) {
-        self.wire.get_mut().set_limit(limit);
+        self.connection.get_mut().set_limit(limit);
     }
 
-    /// Says good-bye, and waits for the end of the worker.
-    pub fn leave(mut self) -> io::Result<()> {
-        self.say(&Message::Bye)?;
-        match self.hear()? {
-            Message::Bye => self.wire.get_mut().finish(),
+    /// Says goodbye, and waits for the worker to end.
+    pub fn disconnect(mut self) -> io::Result<()> {
+        self.send_message(&Message::Bye)?;
+        match self.receive_message()? {
+            Message::Bye => self.connection.get_mut().finish(),
             _ => Err(io::ErrorKind::InvalidData.into()),
         }
     }
 }
 
-/// Passes something on from one worker to another, without keeping it. Gives the bytes that went.
+/// Relays a path from one worker to another without storing it. Returns the bytes sent.
 pub fn relay(
     from: &mut Client,
     to: &mut Client,
     path: &str,
     keep: bool,
-) -> Result<u64, (bool, Fault)> {
-    // Which of the two it was.
-    let (source, sink) = (|fault: Fault| (true, fault), |fault: Fault| (false, fault));
+) -> Result<u64, (bool, TransferError)> {
+    // Which of the two failed: the source or the target.
+    let (source, sink) = (
+        |fault: TransferError| (true, fault),
+        |fault: TransferError| (false, fault),
+    );
     let items = from.items(path, false).map_err(source)?;
     let request = Message::Put {
         path: path.to_owned(),
@@ -254,7 +272,7 @@ pub fn relay(
     let numbers = match to.ask(&request) {
         Ok(Message::Want { numbers }) => numbers,
         other => {
-            let _ = from.say(&Message::Want {
+            let _ = from.send_message(&Message::Want {
                 numbers: Vec::new(),
             });
             let _ = from.finish_transfer();
@@ -266,7 +284,7 @@ pub fn relay(
         .filter_map(|&number| items.get(number))
         .map(|item| item.bytes)
         .sum();
-    from.say(&Message::Want { numbers })
+    from.send_message(&Message::Want { numbers })
         .map_err(|error| source(error.into()))?;
     let mut payload = Vec::new();
     while left > 0 {
@@ -275,32 +293,32 @@ pub fn relay(
             .map_err(|error| source(error.into()))?;
         to.send(kind, &payload)
             .map_err(|error| sink(error.into()))?;
-        if kind == Frame::Message {
-            // It is not whole there: the other end drops what it has.
+        if kind == FrameKind::Message {
+            // The source is damaged: the target drops what it has received.
             to.flush().map_err(|error| sink(error.into()))?;
             let _ = to.finish_transfer();
             let _ = from.finish_transfer();
-            return Err(source(Fault::Damaged(format!(
+            return Err(source(TransferError::Damaged(format!(
                 "{path}: is not whole there"
             ))));
         }
-        left = left.saturating_sub(payload.len() as u64);
+        left = left.saturating_sub(payload.len().to_u64());
     }
     to.flush().map_err(|error| sink(error.into()))?;
     from.finish_transfer().map_err(source)?;
     to.finish_transfer().map_err(|fault| match fault {
-        // What came there is not what was promised here.
-        Fault::Told(Cause::Source, what) => source(Fault::Damaged(what)),
+        // The target received other bytes than the source announced.
+        TransferError::Reported(ErrorCause::Source, what) => source(TransferError::Damaged(what)),
         fault => sink(fault),
     })
 }
 
-/// The first line of a worker, without what came before it.
-fn read_hello(wire: &mut impl Read, limit: Duration) -> io::Result<String> {
+/// Reads the first line of a worker, and skips what a shell printed before it.
+fn read_hello(connection: &mut impl Read, limit: Duration) -> io::Result<String> {
     let (begin, mut bytes) = (Instant::now(), Vec::new());
     loop {
         let mut byte = [0];
-        wire.read_exact(&mut byte)?;
+        connection.read_exact(&mut byte)?;
         bytes.push(byte[0]);
         if byte[0] == b'\n'
             && let Some(start) = find_hello(&bytes)

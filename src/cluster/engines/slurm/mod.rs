@@ -1,20 +1,25 @@
-//! Job arrays on their way: submitted once, waited for by looking at outputs and at the queue.
+//! The engine `slurm`: job arrays, which are submitted once; then outputs and the queue are
+//! watched.
 //!
-//! What Slurm says is a hint. A task is done when its output is there; a job that is in the queue no more, and whose output is not there after a while, has
-//! failed. Accounting is never asked: many sites have none.
+//! The queue is a hint only. A task is done when its output is there; a job that left the queue and
+//! whose output does not appear
+//! within some seconds has failed. Accounting is not used: many sites have none.
 
-use super::{
-    engine::Verdict,
-    events::{Events, What},
-    plan::{Plan, Task},
-    run::Failure,
-    slurm::{Array, Jobs, SlurmOptions, arrays_of_stage, before},
-    state::left,
-};
+mod jobs;
+
+pub use jobs::{SlurmOptions, TaskStage, ranges};
+
 use crate::base::{
     error::{Error, Place, Result},
     files::{atomic_dir, durable},
 };
+use crate::cluster::{
+    engines::{Engine, Failure, RunObserver, RunOutcome, Verdict},
+    plan::{Plan, Task},
+    run::event_log::{Event, EventKind, EventLog},
+    run::output_state::unfinished_tasks,
+};
+use jobs::{JobArray, SlurmJobs, arrays_of_stage, before};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -27,52 +32,34 @@ use std::{
 
 /// A shared file system may show an output some time after its job has ended.
 const GRACE: Duration = Duration::from_secs(10);
-/// Slurm's own default, where it does not say.
+/// The default of Slurm, if scontrol does not say.
 const MAX_ARRAY_SIZE: usize = 1001;
-/// Of a log, when a task failed.
+/// The lines of a log that are shown when a task failed.
 const LAST_LINES: usize = 5;
 const JOBS_FILE: &str = "slurm.json";
 
-/// Who waits for jobs.
-pub trait Waiting {
-    /// A task is done, or was already.
-    fn done(&mut self, task: &Task);
-
-    /// Jobs that run, with their hosts.
-    fn running(&mut self, jobs: &[Queued]);
-
-    fn say(&mut self, what: &str);
-
-    /// Waits; true if that is to end.
-    fn pause(&mut self, time: Duration) -> bool;
-}
-
-/// How waiting ended.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Outcome {
-    Done,
-    Failed(Vec<Failure>),
-    Stopped,
-}
-
-/// A job of ours that Slurm knows.
+/// A job of this run in the queue of Slurm.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Queued {
+pub struct QueuedJob {
+    /// The id of its array.
     pub array: String,
+    /// Its index in the array.
     pub index: String,
+    /// Its state, as Slurm names it.
     pub state: String,
     /// Where it runs, or why it does not.
     pub at: String,
 }
 
-/// What was submitted: so that whoever goes on with the run finds the logs, and submits nothing twice.
+/// The arrays that were submitted, so that a run that is resumed finds the logs and submits nothing
+/// twice.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Record {
-    jobs: Vec<Submitted>,
+struct SubmittedJobs {
+    jobs: Vec<SubmittedArray>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Submitted {
+struct SubmittedArray {
     id: String,
     stage: usize,
     first: usize,
@@ -80,9 +67,9 @@ struct Submitted {
     each: usize,
 }
 
-impl Submitted {
-    fn array(&self) -> Array {
-        Array {
+impl SubmittedArray {
+    fn array(&self) -> JobArray {
+        JobArray {
             stage: self.stage,
             first: self.first,
             indices: self.indices.clone(),
@@ -91,7 +78,7 @@ impl Submitted {
     }
 }
 
-impl Record {
+impl SubmittedJobs {
     fn read(run: &Path) -> Result<Self> {
         let path = run.join(JOBS_FILE);
         match fs::read(&path) {
@@ -114,8 +101,8 @@ impl Record {
     }
 }
 
-/// The largest index of an array is below this.
-pub fn max_array_size() -> usize {
+/// The indices of an array must be below this.
+fn max_array_size() -> usize {
     let text = call("scontrol", &["show".to_owned(), "config".to_owned()], "").unwrap_or_default();
     let line = text.lines().find_map(|line| {
         line.strip_prefix("MaxArraySize")?
@@ -128,31 +115,57 @@ pub fn max_array_size() -> usize {
     line.filter(|&size| size > 0).unwrap_or(MAX_ARRAY_SIZE)
 }
 
-/// What is not done of a run, as arrays. Every byte of what is there is read.
-pub fn missing_arrays(jobs: &Jobs<'_>, plan: &Plan, run: &Path) -> Vec<Array> {
-    let left = left(plan, run);
-    jobs.arrays(|task| left.contains(&task), max_array_size())
+/// The unfinished tasks as arrays. Reads every byte of the outputs.
+fn missing_arrays(jobs: &SlurmJobs<'_>, plan: &Plan, run: &Path) -> Vec<JobArray> {
+    let unfinished = unfinished_tasks(plan, run);
+    jobs.arrays(|task| unfinished.contains(&task), max_array_size())
 }
 
-/// Submits what is not done and waits for it. What is in the queue from before is waited for first.
-pub fn run_slurm(
+/// Runs tasks as jobs of a Slurm cluster.
+pub struct SlurmEngine<'p> {
+    /// The plan.
+    pub plan: &'p Plan,
+    /// The directory of the run, which all nodes see.
+    pub run: &'p Path,
+    /// How jobs are submitted.
+    pub options: SlurmOptions,
+}
+
+impl Engine for SlurmEngine<'_> {
+    fn run(&self, observer: &mut dyn RunObserver) -> Result<RunOutcome> {
+        run_slurm(self.plan, self.run, &self.options, observer)
+    }
+}
+
+impl SlurmEngine<'_> {
+    /// The script that would submit the tasks that are not done.
+    pub fn script(&self) -> Result<String> {
+        let jobs = SlurmJobs::new(self.plan, self.run, &self.options)?;
+        let arrays = missing_arrays(&jobs, self.plan, self.run);
+        Ok(jobs.print(&arrays))
+    }
+}
+
+/// Submits what is not done and waits for it. Jobs that are in the queue already are waited for
+/// first.
+fn run_slurm(
     plan: &Plan,
     run: &Path,
     options: &SlurmOptions,
-    waiting: &mut dyn Waiting,
-) -> Result<Outcome> {
-    let jobs = Jobs::new(plan, run, options)?;
-    let mut wait = Wait {
+    observer: &mut dyn RunObserver,
+) -> Result<RunOutcome> {
+    let jobs = SlurmJobs::new(plan, run, options)?;
+    let mut wait = JobWatcher {
         plan,
         run,
         jobs: &jobs,
         told: HashSet::new(),
         is_lost: false,
     };
-    let mut record = Record::read(run)?;
+    let mut record = SubmittedJobs::read(run)?;
     let queued = queue(&jobs.names())?;
     if !queued.is_empty() {
-        waiting.say(&format!(
+        observer.message(&format!(
             "{} jobs of this run are in the queue already; waiting for them",
             queued.len()
         ));
@@ -164,15 +177,15 @@ pub fn run_slurm(
             })
             .cloned()
             .collect();
-        match wait.wait(known, options, waiting)? {
-            Outcome::Done => {}
+        match wait.wait(known, options, observer)? {
+            RunOutcome::Done => {}
             ended => return Ok(ended),
         }
     }
     let arrays = missing_arrays(&jobs, plan, run);
     if arrays.is_empty() {
-        plan.tasks.iter().for_each(|task| wait.tell(task, waiting));
-        return Ok(Outcome::Done);
+        plan.tasks.iter().for_each(|task| wait.tell(task, observer));
+        return Ok(RunOutcome::Done);
     }
     let outputs: BTreeSet<_> = plan
         .tasks
@@ -183,17 +196,18 @@ pub fn run_slurm(
     let logs = run.join("logs");
     fs::create_dir_all(&logs).map_err(|error| Error::io(logs.display(), error))?;
     let submitted = submit(&jobs, &arrays, run, &mut record)?;
-    wait.wait(submitted, options, waiting)
+    wait.wait(submitted, options, observer)
 }
 
-/// Each id is on disk before the next array is submitted. If one is refused, those before it are cancelled.
+/// Submits arrays. Each id is on disk before the next array is submitted; if one is refused, those
+/// before it are cancelled.
 fn submit(
-    jobs: &Jobs<'_>,
-    arrays: &[Array],
+    jobs: &SlurmJobs<'_>,
+    arrays: &[JobArray],
     run: &Path,
-    record: &mut Record,
-) -> Result<Vec<Submitted>> {
-    let mut submitted = Vec::<Submitted>::new();
+    record: &mut SubmittedJobs,
+) -> Result<Vec<SubmittedArray>> {
+    let mut submitted = Vec::<SubmittedArray>::new();
     for array in arrays {
         let mut words = jobs.arguments(array, arrays_of_stage(arrays, array));
         let after: String = before(arrays, array)
@@ -224,13 +238,13 @@ fn submit(
         });
         let id =
             said.inspect_err(|_| cancel(submitted.iter().map(|job| job.id.as_str()), false))?;
-        let Array {
+        let JobArray {
             stage,
             first,
             indices,
             each,
         } = array.clone();
-        submitted.push(Submitted {
+        submitted.push(SubmittedArray {
             id,
             stage,
             first,
@@ -243,40 +257,40 @@ fn submit(
     Ok(submitted)
 }
 
-struct Wait<'a> {
+struct JobWatcher<'a> {
     plan: &'a Plan,
     run: &'a Path,
-    jobs: &'a Jobs<'a>,
+    jobs: &'a SlurmJobs<'a>,
     told: HashSet<String>,
-    /// Slurm does not answer.
+    /// Whether Slurm did not answer the last time.
     is_lost: bool,
 }
 
-/// An element of an array of ours.
-type Element = (usize, usize);
+/// The number of an array among the submitted ones, and an index.
+type ArrayElement = (usize, usize);
 
-impl Wait<'_> {
-    fn tell(&mut self, task: &Task, waiting: &mut dyn Waiting) {
+impl JobWatcher<'_> {
+    fn tell(&mut self, task: &Task, observer: &mut dyn RunObserver) {
         if self.told.insert(task.id.clone()) {
-            waiting.done(task);
+            observer.task_done(task);
         }
     }
 
-    /// Until no job of this run is in the queue.
+    /// Waits until no job of this run is in the queue.
     fn wait(
         &mut self,
-        submitted: Vec<Submitted>,
+        submitted: Vec<SubmittedArray>,
         options: &SlurmOptions,
-        waiting: &mut dyn Waiting,
-    ) -> Result<Outcome> {
-        let (begun, mut gone) = (Instant::now(), HashMap::<Element, Instant>::new());
+        observer: &mut dyn RunObserver,
+    ) -> Result<RunOutcome> {
+        let (begun, mut gone) = (Instant::now(), HashMap::<ArrayElement, Instant>::new());
         let mut is_failed = false;
         loop {
-            self.tell_done(waiting);
-            let queued = self.queue(waiting);
+            self.tell_done(observer);
+            let queued = self.queue(observer);
             if let Some(queued) = &queued {
-                waiting.running(queued);
-                let over: Vec<Element> = self.over(&submitted, queued);
+                observer.jobs(queued);
+                let over: Vec<ArrayElement> = self.over(&submitted, queued);
                 gone.retain(|element, _| over.contains(element));
                 for element in over {
                     gone.entry(element).or_insert_with(Instant::now);
@@ -289,8 +303,8 @@ impl Wait<'_> {
                     return self.outcome(&submitted, &gone);
                 }
             }
-            // It does not answer, and need not.
-            let is_all_there = |job: &Submitted| {
+            // Slurm does not answer, but all outputs are there.
+            let is_all_there = |job: &SubmittedArray| {
                 let array = job.array();
                 job.indices.iter().all(|&index| {
                     self.jobs
@@ -300,40 +314,40 @@ impl Wait<'_> {
                 })
             };
             if queued.is_none() && submitted.iter().all(is_all_there) {
-                return Ok(Outcome::Done);
+                return Ok(RunOutcome::Done);
             }
-            if waiting.pause(
+            if observer.pause(
                 (begun.elapsed() / 20).clamp(Duration::from_secs(1), Duration::from_secs(15)),
             ) {
                 if !options.leaves_jobs {
                     cancel(submitted.iter().map(|job| job.id.as_str()), false);
                 }
-                return Ok(Outcome::Stopped);
+                return Ok(RunOutcome::Stopped);
             }
         }
     }
 
-    /// What is in the queue, if Slurm answers.
-    fn queue(&mut self, waiting: &mut dyn Waiting) -> Option<Vec<Queued>> {
+    /// The jobs in the queue, if Slurm answers.
+    fn queue(&mut self, observer: &mut dyn RunObserver) -> Option<Vec<QueuedJob>> {
         let queued = queue(&self.jobs.names());
         if let Err(error) = &queued
             && !self.is_lost
         {
-            waiting.say(&format!("{error}; will ask again"));
+            observer.message(&format!("{error}; will ask again"));
         }
         self.is_lost = queued.is_err();
         queued.ok()
     }
 
-    fn tell_done(&mut self, waiting: &mut dyn Waiting) {
+    fn tell_done(&mut self, observer: &mut dyn RunObserver) {
         let plan = self.plan;
         for task in plan.tasks.iter().filter(|task| is_there(self.run, task)) {
-            self.tell(task, waiting);
+            self.tell(task, observer);
         }
     }
 
-    /// Elements that are in the queue no more, and are not done.
-    fn over(&self, submitted: &[Submitted], queued: &[Queued]) -> Vec<Element> {
+    /// The elements that left the queue without being done.
+    fn over(&self, submitted: &[SubmittedArray], queued: &[QueuedJob]) -> Vec<ArrayElement> {
         let queued: HashSet<(&str, &str)> = queued
             .iter()
             .map(|job| (job.array.as_str(), job.index.as_str()))
@@ -357,55 +371,29 @@ impl Wait<'_> {
         over
     }
 
-    /// Of the first stage that failed: those after it never began.
+    /// The failures of the first stage that failed: later stages never started.
     fn outcome(
         &self,
-        submitted: &[Submitted],
-        gone: &HashMap<Element, Instant>,
-    ) -> Result<Outcome> {
+        submitted: &[SubmittedArray],
+        gone: &HashMap<ArrayElement, Instant>,
+    ) -> Result<RunOutcome> {
         let Some(stage) = gone
             .keys()
             .map(|&(number, _)| submitted[number].stage)
             .min()
         else {
-            return Ok(Outcome::Done);
+            return Ok(RunOutcome::Done);
         };
-        let events = Events::read(self.run).unwrap_or_default();
-        let elements: BTreeSet<Element> = gone
+        let events = EventLog::read(self.run).unwrap_or_default();
+        let elements: BTreeSet<ArrayElement> = gone
             .keys()
             .copied()
             .filter(|&(number, _)| submitted[number].stage == stage)
             .collect();
-        let mut failures = Vec::new();
-        for (number, index) in elements {
-            let job = &submitted[number];
-            let log = self
-                .run
-                .join(self.jobs.log(&job.array(), &job.id, &index.to_string()));
-            let failed = self
-                .jobs
-                .tasks(&job.array(), index)
-                .iter()
-                .find(|task| !is_there(self.run, task));
-            // One that never began was cancelled because another failed.
-            if let Some(task) = failed.filter(|_| log.exists()) {
-                let last = events.iter().rfind(|event| event.task == task.id);
-                let host = last
-                    .map(|event| format!("on {}; ", event.host))
-                    .unwrap_or_default();
-                let what = format!("job {}_{index} {host}{}", job.id, last_lines(&log));
-                let is_failed = last.is_some_and(|event| matches!(event.what, What::Failed(_)));
-                let verdict = if is_failed {
-                    Verdict::Failed(what)
-                } else {
-                    Verdict::Lost(what)
-                };
-                failures.push(Failure {
-                    task: task.id.clone(),
-                    verdict,
-                });
-            }
-        }
+        let mut failures: Vec<Failure> = elements
+            .into_iter()
+            .filter_map(|(number, index)| self.failure(&submitted[number], index, &events))
+            .collect();
         if failures.is_empty() {
             let ids: Vec<&str> = submitted.iter().map(|job| job.id.as_str()).collect();
             let what = format!(
@@ -417,11 +405,39 @@ impl Wait<'_> {
                 verdict: Verdict::Lost(what),
             });
         }
-        Ok(Outcome::Failed(failures))
+        Ok(RunOutcome::Failed(failures))
+    }
+
+    /// Why an element was not done. None for a job that never started: it was cancelled because another failed.
+    fn failure(&self, job: &SubmittedArray, index: usize, events: &[Event]) -> Option<Failure> {
+        let array = job.array();
+        let log = self
+            .run
+            .join(self.jobs.log(&array, &job.id, &index.to_string()));
+        let tasks = self.jobs.tasks(&array, index);
+        let task = tasks
+            .iter()
+            .find(|task| !is_there(self.run, task))
+            .filter(|_| log.exists())?;
+        let last = events.iter().rfind(|event| event.task == task.id);
+        let host = last
+            .map(|event| format!("on {}; ", event.host))
+            .unwrap_or_default();
+        let what = format!("job {}_{index} {host}{}", job.id, last_lines(&log));
+        let is_failed = last.is_some_and(|event| matches!(event.what, EventKind::Failed(_)));
+        let verdict = if is_failed {
+            Verdict::Failed(what)
+        } else {
+            Verdict::Lost(what)
+        };
+        Some(Failure {
+            task: task.id.clone(),
+            verdict,
+        })
     }
 }
 
-/// Whether the output has its name, and so was whole. To list the directory makes a client of NFS look again.
+/// Whether the output is there. Listing the directory makes an NFS client look again.
 fn is_there(run: &Path, task: &Task) -> bool {
     run.join(task.marker()).exists() || {
         let parent = run.join(&task.output);
@@ -446,8 +462,8 @@ fn last_lines(log: &Path) -> String {
     }
 }
 
-/// Jobs with one of these names, each element by itself.
-fn queue(names: &[String]) -> Result<Vec<Queued>> {
+/// Lists the jobs with these names, each element by itself.
+fn queue(names: &[String]) -> Result<Vec<QueuedJob>> {
     let words = ["-h", "-r", "-o", "%F|%K|%T|%R"].map(str::to_owned);
     let said = call(
         "squeue",
@@ -456,7 +472,7 @@ fn queue(names: &[String]) -> Result<Vec<Queued>> {
     )?;
     let job = |line: &str| {
         let mut fields = line.trim().splitn(4, '|').map(str::to_owned);
-        Some(Queued {
+        Some(QueuedJob {
             array: fields.next()?,
             index: fields.next()?,
             state: fields.next()?,
@@ -466,7 +482,7 @@ fn queue(names: &[String]) -> Result<Vec<Queued>> {
     Ok(said.lines().filter_map(job).collect())
 }
 
-/// Best effort: what is left would end by itself.
+/// Cancels jobs, best effort: jobs that are missed end by themselves.
 fn cancel<'a>(ids: impl Iterator<Item = &'a str>, only_pending: bool) {
     let ids: Vec<String> = ids.map(str::to_owned).collect();
     if !ids.is_empty() {
@@ -479,7 +495,7 @@ fn cancel<'a>(ids: impl Iterator<Item = &'a str>, only_pending: bool) {
     }
 }
 
-/// Runs a program of Slurm to its end.
+/// Runs a program of Slurm, and returns its stdout.
 fn call(program: &str, words: &[String], stdin: &str) -> Result<String> {
     let failed = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::NotFound => Error::Usage(format!(
@@ -496,7 +512,7 @@ fn call(program: &str, words: &[String], stdin: &str) -> Result<String> {
         .spawn()
         .map_err(failed)?;
     if let Some(mut pipe) = child.stdin.take() {
-        // One that ends early says why.
+        // If the program ends early, its status says why.
         let _ = pipe.write_all(stdin.as_bytes());
     }
     let output = child.wait_with_output().map_err(failed)?;
@@ -517,9 +533,9 @@ mod tests {
     #[test]
     fn jobs_are_remembered() {
         let run = tempfile::tempdir().unwrap();
-        let mut record = Record::read(run.path()).unwrap();
+        let mut record = SubmittedJobs::read(run.path()).unwrap();
         assert_eq!(record.jobs, []);
-        record.jobs.push(Submitted {
+        record.jobs.push(SubmittedArray {
             id: "7".to_owned(),
             stage: 1,
             first: 1000,
@@ -527,11 +543,11 @@ mod tests {
             each: 3,
         });
         record.write(run.path()).unwrap();
-        assert_eq!(Record::read(run.path()).unwrap().jobs, record.jobs);
+        assert_eq!(SubmittedJobs::read(run.path()).unwrap().jobs, record.jobs);
         assert_eq!(record.jobs[0].array().indices, [0, 2]);
         fs::write(run.path().join(JOBS_FILE), "{").unwrap();
         assert!(
-            Record::read(run.path())
+            SubmittedJobs::read(run.path())
                 .unwrap_err()
                 .to_string()
                 .contains("slurm.json: not a list of jobs")

@@ -1,75 +1,81 @@
-//! What events add up to: who did what when, how fast, and how long the rest may take.
+//! A summary of the events of a run: what each host did, how fast, and how long the rest may take.
 
-use super::{
-    events::{Event, What},
+use crate::base::num::ToU64;
+use crate::cluster::{
     plan::{Plan, Task},
+    run::event_log::{Event, EventKind},
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// One attempt at a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Span {
+pub struct Attempt {
     pub task: String,
     pub host: String,
     pub slot: u32,
-    /// Among attempts of one slot that overlap: some engines do not tell their slots apart.
+    /// The lane of overlapping attempts of one slot: some engines do not distinguish slots.
     pub lane: usize,
     pub start_ms: u64,
     pub end_ms: u64,
-    pub end: End,
+    pub end: AttemptEnd,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum End {
+pub enum AttemptEnd {
     Done {
         bytes_out: u64,
     },
     Lost(String),
     Failed(String),
-    /// Not yet, as far as is known.
+    /// Still running, as far as is known.
     Open,
 }
 
-/// Something that came to a host.
+/// A transfer of files to a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Move {
+pub struct Transfer {
     pub from: String,
     pub to: String,
-    pub goods: String,
+    pub kind: String,
     pub bytes: u64,
-    /// From host to host.
+    /// Whether the files went from host to host.
     pub is_direct: bool,
     pub start_ms: u64,
     pub end_ms: u64,
 }
 
-/// All that came of one kind.
+/// All transfers of one kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct GoodsTally {
-    pub moves: u64,
+pub struct TransferSummary {
+    pub transfers: u64,
     pub bytes: u64,
-    /// Of these, bytes that went from host to host.
+    /// The bytes that went from host to host.
     pub direct: u64,
 }
 
 /// What one host did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct HostTally {
+pub struct HostSummary {
+    /// The name of the host.
     pub name: String,
+    /// The number of slots that were used.
     pub slots: usize,
+    /// The number of tasks that it did.
     pub tasks: u64,
+    /// The number of attempts that were lost there.
     pub lost: u64,
+    /// The time that its slots worked, in milliseconds.
     pub busy_ms: u64,
-    /// Of documents, as the plan counts them, of tasks that it did.
+    /// The bytes of documents of the tasks that it did, as the plan counts them.
     pub bytes: u64,
-    /// What came to it.
+    /// The bytes that were transferred to it.
     pub moved: u64,
     /// Why it gets no more tasks.
     pub out: Option<String>,
 }
 
-impl HostTally {
-    /// For each second of a slot.
+impl HostSummary {
+    /// The bytes per second of one slot.
     pub fn bytes_per_second(&self) -> u64 {
         per_second(self.bytes, self.busy_ms)
     }
@@ -81,58 +87,60 @@ fn per_second(bytes: u64, ms: u64) -> u64 {
         .unwrap_or(u64::MAX)
 }
 
-/// All of a run.
+/// The summary of a run.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// By host, slot, lane and start.
-    pub spans: Vec<Span>,
-    /// In the order of their ends.
-    pub moves: Vec<Move>,
-    /// By name.
-    pub hosts: Vec<HostTally>,
+pub struct RunSummary {
+    /// The attempts, by host, slot, lane and start.
+    pub attempts: Vec<Attempt>,
+    /// The transfers, by end.
+    pub transfers: Vec<Transfer>,
+    /// The hosts, by name.
+    pub hosts: Vec<HostSummary>,
 }
 
-impl Tally {
-    /// Of events in the order of their times.
+impl RunSummary {
+    /// Adds up events, which are in order of time.
     pub fn new(plan: &Plan, events: &[Event]) -> Self {
-        let mut spans = spans(events);
-        put_lanes(&mut spans);
-        let moves = moves(events);
-        let hosts = hosts(plan, events, &spans);
+        let mut attempts = attempts(events);
+        put_lanes(&mut attempts);
+        let transfers = transfers(events);
+        let hosts = hosts(plan, events, &attempts);
         Self {
-            spans,
-            moves,
+            attempts,
+            transfers,
             hosts,
         }
     }
 
+    /// The bytes of all transfers.
     pub fn moved(&self) -> u64 {
-        self.moves
+        self.transfers
             .iter()
             .fold(0, |sum, moved| sum.saturating_add(moved.bytes))
     }
 
-    /// What was moved, by kind.
-    pub fn goods(&self) -> BTreeMap<&str, GoodsTally> {
-        let mut goods = BTreeMap::<&str, GoodsTally>::new();
-        for Move {
-            goods: kind,
+    /// The transfers by kind of file.
+    pub fn by_kind(&self) -> BTreeMap<&str, TransferSummary> {
+        let mut kinds = BTreeMap::<&str, TransferSummary>::new();
+        for Transfer {
+            kind,
             bytes,
             is_direct,
             ..
-        } in &self.moves
+        } in &self.transfers
         {
-            let of = goods.entry(kind).or_default();
-            of.moves += 1;
+            let of = kinds.entry(kind).or_default();
+            of.transfers += 1;
             of.bytes = of.bytes.saturating_add(*bytes);
             of.direct = of
                 .direct
                 .saturating_add(if *is_direct { *bytes } else { 0 });
         }
-        goods
+        kinds
     }
 
-    /// Tasks whose outputs are on hosts, as far as is known: these did them, and were not lost since.
+    /// The tasks whose outputs are on these hosts, as far as is known: the hosts did them, and were
+    /// not lost since.
     pub fn done_on(&self, hosts: &[String]) -> HashSet<&str> {
         let is_there = |name: &String| {
             hosts.contains(name)
@@ -141,20 +149,26 @@ impl Tally {
                     .iter()
                     .any(|host| host.name == *name && host.out.is_none())
         };
-        let is_done = |span: &&Span| matches!(span.end, End::Done { .. }) && is_there(&span.host);
-        self.spans
+        let is_done = |attempt: &&Attempt| {
+            matches!(attempt.end, AttemptEnd::Done { .. }) && is_there(&attempt.host)
+        };
+        self.attempts
             .iter()
             .filter(is_done)
-            .map(|span| span.task.as_str())
+            .map(|attempt| attempt.task.as_str())
             .collect()
     }
 
-    /// When the first attempt or move began, and the last ended.
+    /// When the first attempt or transfer started, and the last ended.
     pub fn times_ms(&self) -> Option<[u64; 2]> {
-        let spans = || self.spans.iter().map(|span| [span.start_ms, span.end_ms]);
+        let attempts = || {
+            self.attempts
+                .iter()
+                .map(|attempt| [attempt.start_ms, attempt.end_ms])
+        };
         let times = || {
-            spans().chain(
-                self.moves
+            attempts().chain(
+                self.transfers
                     .iter()
                     .map(|moved| [moved.start_ms, moved.end_ms]),
             )
@@ -163,7 +177,7 @@ impl Tally {
         Some([first, times().map(|[_, end]| end).max().unwrap_or(first)])
     }
 
-    /// Bytes a second of a slot, by kind.
+    /// Bytes per second of a slot, by kind of task.
     pub fn rates(&self, plan: &Plan) -> BTreeMap<String, u64> {
         let tasks: HashMap<&str, &Task> = plan
             .tasks
@@ -171,15 +185,15 @@ impl Tally {
             .map(|task| (task.id.as_str(), task))
             .collect();
         let mut sums = BTreeMap::<String, [u64; 2]>::new();
-        for span in self
-            .spans
+        for attempt in self
+            .attempts
             .iter()
-            .filter(|span| matches!(span.end, End::Done { .. }))
+            .filter(|attempt| matches!(attempt.end, AttemptEnd::Done { .. }))
         {
-            if let Some(task) = tasks.get(span.task.as_str()) {
+            if let Some(task) = tasks.get(attempt.task.as_str()) {
                 let [bytes, ms] = sums.entry(task.kind().name().to_owned()).or_default();
                 *bytes += task.bytes;
-                *ms += span.end_ms - span.start_ms;
+                *ms += attempt.end_ms - attempt.start_ms;
             }
         }
         sums.into_iter()
@@ -187,9 +201,11 @@ impl Tally {
             .collect()
     }
 
-    /// How long what is missing may take at the rates so far, by the slots that are not out. None before any task is done.
+    /// Estimates how long the missing tasks take at the rates so far, on the slots of hosts that
+    /// are not given up. None before any task is done.
     ///
-    /// A stage takes its bytes ÷ (rate of a slot × slots); with fewer tasks than slots, only as many slots help. So 6 GB of map at 10 MB/s on 3 slots
+    /// A stage takes its bytes ÷ (rate of a slot × slots); with fewer tasks than slots, only as
+    /// many slots help. So 6 GB of map at 10 MB/s on 3 slots
     /// take 200 s.
     pub fn seconds_left(&self, plan: &Plan, missing: &[&Task]) -> Option<u64> {
         let rates = self.rates(plan);
@@ -200,7 +216,7 @@ impl Tally {
             .map(|host| host.slots)
             .sum::<usize>()
             .max(1);
-        // What was never done yet is taken for as slow as the slowest.
+        // A kind that was never done counts as slow as the slowest.
         let slowest = *rates.values().min()?;
         let mut stages = BTreeMap::<String, [u64; 2]>::new();
         for task in missing {
@@ -213,7 +229,7 @@ impl Tally {
                 rates
                     .get(kind)
                     .unwrap_or(&slowest)
-                    .saturating_mul((slots as u64).min(*tasks))
+                    .saturating_mul(slots.to_u64().min(*tasks))
                     .max(1),
             )
         };
@@ -221,100 +237,103 @@ impl Tally {
     }
 }
 
-/// Each start with its end. One without an end was lost, if the task was begun or done again, else it is open.
-fn spans(events: &[Event]) -> Vec<Span> {
-    let mut spans = Vec::<Span>::new();
+/// Pairs each start with its end. One without an end was lost if the task started or ended again,
+/// else it is open.
+fn attempts(events: &[Event]) -> Vec<Attempt> {
+    let mut attempts = Vec::<Attempt>::new();
     let mut open = HashMap::<(&str, &str, u32), usize>::new();
     let last_ms = events.last().map_or(0, |event| event.time_ms);
     for event in events.iter().filter(|event| !event.task.is_empty()) {
         let end = match &event.what {
-            What::Start => None,
-            What::Done { bytes_out, .. } => Some(End::Done {
+            EventKind::Start => None,
+            EventKind::Done { bytes_out, .. } => Some(AttemptEnd::Done {
                 bytes_out: *bytes_out,
             }),
-            What::Lost(what) => Some(End::Lost(what.clone())),
-            What::Failed(what) => Some(End::Failed(what.clone())),
-            What::Moved { .. } | What::HostOut(_) => continue,
+            EventKind::Lost(what) => Some(AttemptEnd::Lost(what.clone())),
+            EventKind::Failed(what) => Some(AttemptEnd::Failed(what.clone())),
+            EventKind::Moved { .. } | EventKind::HostOut(_) => continue,
         };
         let key = (event.task.as_str(), event.host.as_str(), event.slot);
         match end {
             None => {
-                let span = Span {
+                let attempt = Attempt {
                     task: event.task.clone(),
                     host: event.host.clone(),
                     slot: event.slot,
                     lane: 0,
                     start_ms: event.time_ms,
                     end_ms: last_ms.max(event.time_ms),
-                    end: End::Open,
+                    end: AttemptEnd::Open,
                 };
-                open.insert(key, spans.len());
-                spans.push(span);
+                open.insert(key, attempts.len());
+                attempts.push(attempt);
             }
             Some(end) => {
                 if let Some(at) = open.remove(&key) {
-                    spans[at].end_ms = event.time_ms.max(spans[at].start_ms);
-                    spans[at].end = end;
+                    attempts[at].end_ms = event.time_ms.max(attempts[at].start_ms);
+                    attempts[at].end = end;
                 }
             }
         }
     }
-    close_forgotten(&mut spans);
-    spans
+    close_forgotten(&mut attempts);
+    attempts
 }
 
-/// Whoever wrote the start died before the end.
-fn close_forgotten(spans: &mut [Span]) {
+/// The process that wrote the start died before the end.
+fn close_forgotten(attempts: &mut [Attempt]) {
     let mut later = HashMap::<String, u64>::new();
-    for at in (0..spans.len()).rev() {
-        let ended = later.get(&spans[at].task).copied();
-        if let (End::Open, Some(end_ms)) = (&spans[at].end, ended) {
-            spans[at].end = End::Lost("nothing was heard of it again".to_owned());
-            spans[at].end_ms = end_ms.max(spans[at].start_ms);
+    for at in (0..attempts.len()).rev() {
+        let ended = later.get(&attempts[at].task).copied();
+        if let (AttemptEnd::Open, Some(end_ms)) = (&attempts[at].end, ended) {
+            attempts[at].end = AttemptEnd::Lost("nothing was heard of it again".to_owned());
+            attempts[at].end_ms = end_ms.max(attempts[at].start_ms);
         }
-        let again = if matches!(spans[at].end, End::Done { .. }) {
-            spans[at].end_ms
+        let again = if matches!(attempts[at].end, AttemptEnd::Done { .. }) {
+            attempts[at].end_ms
         } else {
-            spans[at].start_ms
+            attempts[at].start_ms
         };
-        later.insert(spans[at].task.clone(), again);
+        later.insert(attempts[at].task.clone(), again);
     }
 }
 
-fn put_lanes(spans: &mut [Span]) {
-    spans.sort_by(|a, b| {
+fn put_lanes(attempts: &mut [Attempt]) {
+    attempts.sort_by(|a, b| {
         (&a.host, a.slot, a.start_ms, &a.task).cmp(&(&b.host, b.slot, b.start_ms, &b.task))
     });
     let mut ends = Vec::<u64>::new();
-    for at in 0..spans.len() {
-        if at == 0 || (&spans[at - 1].host, spans[at - 1].slot) != (&spans[at].host, spans[at].slot)
+    for at in 0..attempts.len() {
+        if at == 0
+            || (&attempts[at - 1].host, attempts[at - 1].slot)
+                != (&attempts[at].host, attempts[at].slot)
         {
             ends.clear();
         }
         let lane = ends
             .iter()
-            .position(|&end| end <= spans[at].start_ms)
+            .position(|&end| end <= attempts[at].start_ms)
             .unwrap_or(ends.len());
         if lane == ends.len() {
             ends.push(0);
         }
-        ends[lane] = spans[at].end_ms;
-        spans[at].lane = lane;
+        ends[lane] = attempts[at].end_ms;
+        attempts[at].lane = lane;
     }
 }
 
-fn moves(events: &[Event]) -> Vec<Move> {
+fn transfers(events: &[Event]) -> Vec<Transfer> {
     let of = |event: &Event| match &event.what {
-        What::Moved {
+        EventKind::Moved {
             from,
-            goods,
+            kind,
             bytes,
             ms,
             direct,
-        } => Some(Move {
+        } => Some(Transfer {
             from: from.clone(),
             to: event.host.clone(),
-            goods: goods.clone(),
+            kind: kind.clone(),
             bytes: *bytes,
             is_direct: *direct,
             start_ms: event.time_ms.saturating_sub(*ms),
@@ -325,42 +344,46 @@ fn moves(events: &[Event]) -> Vec<Move> {
     events.iter().filter_map(of).collect()
 }
 
-fn hosts(plan: &Plan, events: &[Event], spans: &[Span]) -> Vec<HostTally> {
+fn hosts(plan: &Plan, events: &[Event], attempts: &[Attempt]) -> Vec<HostSummary> {
     let bytes: HashMap<&str, u64> = plan
         .tasks
         .iter()
         .map(|task| (task.id.as_str(), task.bytes))
         .collect();
-    let mut hosts = BTreeMap::<&str, HostTally>::new();
+    let mut hosts = BTreeMap::<&str, HostSummary>::new();
     let mut slots = HashSet::new();
-    for span in spans {
-        let host = hosts.entry(&span.host).or_default();
-        host.slots += usize::from(slots.insert((&span.host, span.slot, span.lane)));
-        match &span.end {
-            End::Done { .. } => {
+    for attempt in attempts {
+        let host = hosts.entry(&attempt.host).or_default();
+        host.slots += usize::from(slots.insert((&attempt.host, attempt.slot, attempt.lane)));
+        match &attempt.end {
+            AttemptEnd::Done { .. } => {
                 host.tasks += 1;
-                host.busy_ms += span.end_ms - span.start_ms;
-                host.bytes += bytes.get(span.task.as_str()).copied().unwrap_or(0);
+                host.busy_ms += attempt.end_ms - attempt.start_ms;
+                host.bytes += bytes.get(attempt.task.as_str()).copied().unwrap_or(0);
             }
-            End::Lost(_) | End::Failed(_) => host.lost += 1,
-            End::Open => {}
+            AttemptEnd::Lost(_) | AttemptEnd::Failed(_) => host.lost += 1,
+            AttemptEnd::Open => {}
         }
     }
     for event in events {
         match &event.what {
-            What::HostOut(what) => hosts.entry(&event.host).or_default().out = Some(what.clone()),
-            // It came back.
-            What::Start | What::Done { .. } => hosts.entry(&event.host).or_default().out = None,
-            What::Moved { bytes, .. } => {
+            EventKind::HostOut(what) => {
+                hosts.entry(&event.host).or_default().out = Some(what.clone())
+            }
+            // The host came back.
+            EventKind::Start | EventKind::Done { .. } => {
+                hosts.entry(&event.host).or_default().out = None
+            }
+            EventKind::Moved { bytes, .. } => {
                 let host = hosts.entry(&event.host).or_default();
                 host.moved = host.moved.saturating_add(*bytes);
             }
-            What::Lost(_) | What::Failed(_) => {}
+            EventKind::Lost(_) | EventKind::Failed(_) => {}
         }
     }
     hosts
         .into_iter()
-        .map(|(name, host)| HostTally {
+        .map(|(name, host)| HostSummary {
             name: name.to_owned(),
             ..host
         })
@@ -370,9 +393,9 @@ fn hosts(plan: &Plan, events: &[Event], spans: &[Span]) -> Vec<HostTally> {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::cluster::Work;
+    use crate::cluster::TaskWork;
 
-    pub fn event(time_ms: u64, task: &str, host: &str, slot: u32, what: What) -> Event {
+    pub fn event(time_ms: u64, task: &str, host: &str, slot: u32, what: EventKind) -> Event {
         Event {
             time_ms,
             task: task.to_owned(),
@@ -382,15 +405,15 @@ pub mod tests {
         }
     }
 
-    const DONE: What = What::Done {
+    const DONE: EventKind = EventKind::Done {
         bytes_in: 1,
         bytes_out: 10,
     };
 
-    fn moved(from: &str, goods: &str, bytes: u64, direct: bool) -> What {
-        What::Moved {
+    fn moved(from: &str, kind: &str, bytes: u64, direct: bool) -> EventKind {
+        EventKind::Moved {
             from: from.to_owned(),
-            goods: goods.to_owned(),
+            kind: kind.to_owned(),
             bytes,
             ms: 100,
             direct,
@@ -400,7 +423,7 @@ pub mod tests {
     /// Four maps of 6,000 bytes and a reduction of all.
     pub fn plan() -> Plan {
         let task = |id: &str, work, bytes| Task::example(id, work, 0, "", bytes);
-        let map = || Work::Map {
+        let map = || TaskWork::Map {
             slice: String::new(),
             selection_files: Vec::new(),
             with_files: false,
@@ -409,7 +432,7 @@ pub mod tests {
             .iter()
             .map(|id| task(id, map(), 6000))
             .collect();
-        let reduce = Work::Reduce {
+        let reduce = TaskWork::Reduce {
             targets: String::new(),
             runs: Vec::new(),
             words: Vec::new(),
@@ -420,15 +443,15 @@ pub mod tests {
 
     pub fn events() -> Vec<Event> {
         vec![
-            event(1000, "m0", "a", 0, What::Start),
+            event(1000, "m0", "a", 0, EventKind::Start),
             event(1050, "", "a", 0, moved("here", "runs", 5, false)),
-            event(1000, "m1", "a", 1, What::Start),
-            event(1500, "m2", "b", 0, What::Start),
+            event(1000, "m1", "a", 1, EventKind::Start),
+            event(1500, "m2", "b", 0, EventKind::Start),
             event(2000, "m0", "a", 0, DONE),
             event(2100, "", "a", 0, moved("b", "runs", 7, true)),
-            event(2500, "m2", "b", 0, What::Lost("gone".to_owned())),
-            event(2500, "", "b", 0, What::HostOut("it died".to_owned())),
-            event(2600, "m2", "a", 0, What::Start),
+            event(2500, "m2", "b", 0, EventKind::Lost("gone".to_owned())),
+            event(2500, "", "b", 0, EventKind::HostOut("it died".to_owned())),
+            event(2600, "m2", "a", 0, EventKind::Start),
             event(3000, "m1", "a", 1, DONE),
             event(4600, "m2", "a", 0, DONE),
         ]
@@ -436,16 +459,16 @@ pub mod tests {
 
     #[test]
     fn attempts_are_told_apart_and_added_up() {
-        let tally = Tally::new(&plan(), &events());
-        let told: Vec<_> = tally
-            .spans
+        let summary = RunSummary::new(&plan(), &events());
+        let told: Vec<_> = summary
+            .attempts
             .iter()
-            .map(|span| {
+            .map(|attempt| {
                 (
-                    span.task.as_str(),
-                    span.host.as_str(),
-                    span.start_ms,
-                    span.end_ms,
+                    attempt.task.as_str(),
+                    attempt.host.as_str(),
+                    attempt.start_ms,
+                    attempt.end_ms,
                 )
             })
             .collect();
@@ -458,8 +481,8 @@ pub mod tests {
                 ("m2", "b", 1500, 2500)
             ]
         );
-        assert_eq!(tally.spans[3].end, End::Lost("gone".to_owned()));
-        let a = HostTally {
+        assert_eq!(summary.attempts[3].end, AttemptEnd::Lost("gone".to_owned()));
+        let a = HostSummary {
             name: "a".to_owned(),
             slots: 2,
             tasks: 3,
@@ -469,39 +492,39 @@ pub mod tests {
             moved: 12,
             out: None,
         };
-        let b = HostTally {
+        let b = HostSummary {
             name: "b".to_owned(),
             slots: 1,
             lost: 1,
             out: Some("it died".to_owned()),
-            ..HostTally::default()
+            ..HostSummary::default()
         };
         assert_eq!(
             (
-                tally.moved(),
-                tally.hosts[0].bytes_per_second(),
-                tally.times_ms()
+                summary.moved(),
+                summary.hosts[0].bytes_per_second(),
+                summary.times_ms()
             ),
             (12, 3600, Some([950, 4600]))
         );
         assert_eq!(
-            tally.goods()["runs"],
-            GoodsTally {
-                moves: 2,
+            summary.by_kind()["runs"],
+            TransferSummary {
+                transfers: 2,
                 bytes: 12,
                 direct: 7
             }
         );
-        assert_eq!(tally.done_on(&["a".to_owned(), "b".to_owned()]).len(), 3);
-        assert_eq!(tally.hosts, [a, b]);
+        assert_eq!(summary.done_on(&["a".to_owned(), "b".to_owned()]).len(), 3);
+        assert_eq!(summary.hosts, [a, b]);
     }
 
     #[test]
     fn the_time_left_is_that_of_each_stage() {
         let plan = plan();
-        let tally = Tally::new(&plan, &events());
+        let summary = RunSummary::new(&plan, &events());
         let left = |ids: &[&str]| {
-            tally.seconds_left(
+            summary.seconds_left(
                 &plan,
                 &plan
                     .tasks
@@ -515,30 +538,37 @@ pub mod tests {
             (left(&[]), left(&["m3"]), left(&["m3", "r0"])),
             (Some(0), Some(2), Some(2 + 7))
         );
-        assert_eq!(Tally::new(&plan, &[]).seconds_left(&plan, &[]), None);
+        assert_eq!(RunSummary::new(&plan, &[]).seconds_left(&plan, &[]), None);
     }
 
     #[test]
     fn what_was_not_heard_of_again_is_lost_and_what_overlaps_has_lanes() {
         let events = [
-            event(1000, "m0", "a", 0, What::Start),
-            event(1100, "m1", "a", 0, What::Start),
-            event(2000, "m0", "a", 0, What::Start),
+            event(1000, "m0", "a", 0, EventKind::Start),
+            event(1100, "m1", "a", 0, EventKind::Start),
+            event(2000, "m0", "a", 0, EventKind::Start),
             event(900, "m0", "a", 0, DONE),
         ];
-        let tally = Tally::new(&plan(), &events);
-        let told: Vec<_> = tally
-            .spans
+        let summary = RunSummary::new(&plan(), &events);
+        let told: Vec<_> = summary
+            .attempts
             .iter()
-            .map(|span| (span.lane, span.start_ms, span.end_ms, span.end.clone()))
+            .map(|attempt| {
+                (
+                    attempt.lane,
+                    attempt.start_ms,
+                    attempt.end_ms,
+                    attempt.end.clone(),
+                )
+            })
             .collect();
-        let lost = End::Lost("nothing was heard of it again".to_owned());
-        let done = End::Done { bytes_out: 10 };
+        let lost = AttemptEnd::Lost("nothing was heard of it again".to_owned());
+        let done = AttemptEnd::Done { bytes_out: 10 };
         assert_eq!(
             told,
             [
                 (0, 1000, 2000, lost),
-                (1, 1100, 1100, End::Open),
+                (1, 1100, 1100, AttemptEnd::Open),
                 (0, 2000, 2000, done)
             ]
         );

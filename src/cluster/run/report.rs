@@ -1,9 +1,10 @@
-//! `RUN/report.html`: what a run did, for people. One page, whole in itself, without a script.
+//! `RUN/report.html`: what a run did, for people. One self-contained page without scripts.
 
-use super::{
+use crate::base::num::{ToF64, ToU64, ToUsize};
+use crate::cluster::{
+    engines::TaskStage,
     plan::Plan,
-    slurm::Stage,
-    tally::{End, HostTally, Move, Span, Tally},
+    run::summary::{Attempt, AttemptEnd, HostSummary, RunSummary, Transfer},
 };
 use crate::{
     base::{error::Result, files::durable},
@@ -16,18 +17,18 @@ const WIDTH: f64 = 1000.0;
 const LEFT: f64 = 150.0;
 const ROW: f64 = 18.0;
 const TOP: f64 = 24.0;
-/// Names of hosts are cut to this in the drawing; the table has the whole.
+/// Names of hosts are truncated to this in the drawing; the table has them in full.
 const MOST_CHARS: usize = 20;
 
-/// Writes the page, and gives its name.
-pub fn write_report(plan: &Plan, tally: &Tally, run: &Path) -> Result<std::path::PathBuf> {
+/// Writes the page, and returns its path.
+pub fn write_report(plan: &Plan, summary: &RunSummary, run: &Path) -> Result<std::path::PathBuf> {
     let path = run.join(PLAN_FILE);
     let title = run.file_name().unwrap_or_default().to_string_lossy();
-    durable::replace(&path, &page(plan, tally, &title))?;
+    durable::replace(&path, &page(plan, summary, &title))?;
     Ok(path)
 }
 
-fn page(plan: &Plan, tally: &Tally, title: &str) -> Vec<u8> {
+fn page(plan: &Plan, summary: &RunSummary, title: &str) -> Vec<u8> {
     let frame = Frame::still(include_str!("report.css"));
     let mut out = Vec::new();
     frame.put_head(&mut out, &format!("{title}: the run"));
@@ -37,39 +38,39 @@ fn page(plan: &Plan, tally: &Tally, title: &str) -> Vec<u8> {
         title,
         "</bdi></h1></div>\n",
     );
-    put_numbers(&mut out, plan, tally);
+    put_numbers(&mut out, plan, summary);
     put(&mut out, "</header>\n<main>\n<h2>When and where</h2>\n");
-    let stages: HashMap<String, usize> = Stage::all(plan)
+    let stages: HashMap<String, usize> = TaskStage::all(plan)
         .into_iter()
         .enumerate()
         .map(|(at, stage)| (stage.name, at))
         .collect();
     put_legend(&mut out, plan);
-    put_timeline(&mut out, plan, tally, &stages);
+    put_timeline(&mut out, plan, summary, &stages);
     put(&mut out, "<h2>Kinds</h2>\n");
-    put_kinds(&mut out, plan, tally);
-    if !tally.moves.is_empty() {
+    put_kinds(&mut out, plan, summary);
+    if !summary.transfers.is_empty() {
         put(&mut out, "<h2>What was moved</h2>\n");
-        put_goods(&mut out, tally);
+        put_transfer_kinds(&mut out, summary);
     }
     put(&mut out, "<h2>Hosts</h2>\n");
-    put_hosts(&mut out, &tally.hosts);
+    put_hosts(&mut out, &summary.hosts);
     put(&mut out, "</main>\n");
     frame.put_foot(&mut out);
     out
 }
 
-fn put_numbers(out: &mut Vec<u8>, plan: &Plan, tally: &Tally) {
-    let seconds = tally.times_ms().map_or(0, |[first, last]| last - first);
-    let lost: u64 = tally.hosts.iter().map(|host| host.lost).sum();
+fn put_numbers(out: &mut Vec<u8>, plan: &Plan, summary: &RunSummary) {
+    let seconds = summary.times_ms().map_or(0, |[first, last]| last - first);
+    let lost: u64 = summary.hosts.iter().map(|host| host.lost).sum();
     let bytes: u64 = plan.slices.iter().map(|slice| slice.bytes).sum();
     put(out, "<dl class=\"numbers\">");
     for (number, what) in [
-        (count(plan.tasks.len() as u64), "tasks"),
+        (count(plan.tasks.len().to_u64()), "tasks"),
         (size(bytes), "of documents"),
-        (count(tally.hosts.len() as u64), "hosts"),
+        (count(summary.hosts.len().to_u64()), "hosts"),
         (time(seconds), "from first to last"),
-        (size(tally.moved()), "moved between hosts"),
+        (size(summary.moved()), "moved between hosts"),
         (count(lost), "attempts lost or failed"),
     ] {
         put_element(out, "<div><dt>", what, "</dt>");
@@ -80,7 +81,7 @@ fn put_numbers(out: &mut Vec<u8>, plan: &Plan, tally: &Tally) {
 
 fn put_legend(out: &mut Vec<u8>, plan: &Plan) {
     put(out, "<p class=\"legend\">");
-    for (at, stage) in Stage::all(plan).iter().enumerate() {
+    for (at, stage) in TaskStage::all(plan).iter().enumerate() {
         put(
             out,
             &format!(
@@ -97,9 +98,9 @@ fn put_legend(out: &mut Vec<u8>, plan: &Plan) {
 }
 
 /// Something that takes time at a host.
-struct Bar<'t> {
+struct TimelineBar<'t> {
     host: &'t str,
-    /// The slot and its lane; what comes to a host is below all of them.
+    /// The slot and its lane; transfers are drawn below all of them.
     row: (u32, usize),
     times_ms: [u64; 2],
     class: String,
@@ -108,77 +109,83 @@ struct Bar<'t> {
 
 fn bars<'t>(
     plan: &Plan,
-    tally: &'t Tally,
+    summary: &'t RunSummary,
     stages: &HashMap<String, usize>,
     first_ms: u64,
-) -> Vec<Bar<'t>> {
+) -> Vec<TimelineBar<'t>> {
     let kinds: HashMap<&str, String> = plan
         .tasks
         .iter()
         .map(|task| (task.id.as_str(), task.kind().name().to_owned()))
         .collect();
-    let attempt = |span: &'t Span| {
-        let class = match &span.end {
-            End::Lost(_) | End::Failed(_) => "lost".to_owned(),
+    let attempt = |attempt: &'t Attempt| {
+        let class = match &attempt.end {
+            AttemptEnd::Lost(_) | AttemptEnd::Failed(_) => "lost".to_owned(),
             _ => format!(
                 "k{}",
                 kinds
-                    .get(span.task.as_str())
+                    .get(attempt.task.as_str())
                     .and_then(|kind| stages.get(kind))
                     .unwrap_or(&5)
                     % 6
             ),
         };
-        let times_ms = [span.start_ms, span.end_ms];
-        Bar {
-            host: &span.host,
-            row: (span.slot, span.lane),
+        let times_ms = [attempt.start_ms, attempt.end_ms];
+        TimelineBar {
+            host: &attempt.host,
+            row: (attempt.slot, attempt.lane),
             times_ms,
             class,
-            told: told(span, first_ms),
+            told: told(attempt, first_ms),
         }
     };
-    let moved = |moved: &'t Move| Bar {
+    let moved = |moved: &'t Transfer| TimelineBar {
         host: &moved.to,
         row: (u32::MAX, 0),
         times_ms: [moved.start_ms, moved.end_ms],
         class: "move".to_owned(),
         told: told_move(moved, first_ms),
     };
-    let mut bars: Vec<Bar<'t>> = tally
-        .spans
+    let mut bars: Vec<TimelineBar<'t>> = summary
+        .attempts
         .iter()
         .map(attempt)
-        .chain(tally.moves.iter().map(moved))
+        .chain(summary.transfers.iter().map(moved))
         .collect();
     bars.sort_by_key(|bar| (bar.host, bar.row, bar.times_ms));
     bars
 }
 
-/// A row for each slot of each host, a bar for each attempt, and a thin one for what came.
-fn put_timeline(out: &mut Vec<u8>, plan: &Plan, tally: &Tally, stages: &HashMap<String, usize>) {
-    let Some([first, last]) = tally.times_ms() else {
+/// A row for each slot of each host, a bar for each attempt, and a thin bar for each transfer.
+fn put_timeline(
+    out: &mut Vec<u8>,
+    plan: &Plan,
+    summary: &RunSummary,
+    stages: &HashMap<String, usize>,
+) {
+    let Some([first, last]) = summary.times_ms() else {
         return put(
             out,
             "<p>Nothing was noted of this run: its tasks were run by hand, or by make.</p>\n",
         );
     };
-    let x =
-        |ms: u64| LEFT + (WIDTH - LEFT - 10.0) * (ms - first) as f64 / (last - first).max(1) as f64;
+    let x = |ms: u64| {
+        LEFT + (WIDTH - LEFT - 10.0) * (ms - first).to_f64() / (last - first).max(1).to_f64()
+    };
     let mut drawn = Vec::new();
     let mut rows = 0_usize;
     let mut before: Option<(&str, (u32, usize))> = None;
-    for Bar {
+    for TimelineBar {
         host,
         row,
         times_ms: [from, to],
         class,
         told,
-    } in &bars(plan, tally, stages, first)
+    } in &bars(plan, summary, stages, first)
     {
         if before != Some((host, *row)) {
             rows += 1;
-            let y = TOP + ROW * rows as f64 - 5.0;
+            let y = TOP + ROW * rows.to_f64() - 5.0;
             if before.is_none_or(|(before, _)| before != *host) {
                 put(
                     &mut drawn,
@@ -192,7 +199,7 @@ fn put_timeline(out: &mut Vec<u8>, plan: &Plan, tally: &Tally, stages: &HashMap<
             }
         }
         before = Some((host, *row));
-        let (from, to, top) = (x(*from), x(*to), TOP + ROW * (rows as f64 - 1.0));
+        let (from, to, top) = (x(*from), x(*to), TOP + ROW * (rows.to_f64() - 1.0));
         let (y, height) = if class == "move" {
             (top + 6.0, 6)
         } else {
@@ -208,7 +215,7 @@ fn put_timeline(out: &mut Vec<u8>, plan: &Plan, tally: &Tally, stages: &HashMap<
         put_html(&mut drawn, told);
         put(&mut drawn, "</title></rect>\n");
     }
-    let height = TOP + ROW * rows as f64 + 4.0;
+    let height = TOP + ROW * rows.to_f64() + 4.0;
     put(
         out,
         &format!(
@@ -223,7 +230,7 @@ fn put_timeline(out: &mut Vec<u8>, plan: &Plan, tally: &Tally, stages: &HashMap<
         let ms = (last - first) * part / 4;
         let (at, anchor) = (
             x(first + ms),
-            ["start", "middle", "middle", "middle", "end"][part as usize],
+            ["start", "middle", "middle", "middle", "end"][part.to_usize()],
         );
         put(
             out,
@@ -237,25 +244,25 @@ fn put_timeline(out: &mut Vec<u8>, plan: &Plan, tally: &Tally, stages: &HashMap<
     put(out, "</svg>\n");
 }
 
-/// What the pointer shows of an attempt.
-fn told(span: &Span, first_ms: u64) -> String {
-    let end = match &span.end {
-        End::Done { bytes_out } => format!("{} written", size(*bytes_out)),
-        End::Lost(what) => format!("lost: {what}"),
-        End::Failed(what) => format!("failed: {what}"),
-        End::Open => "no end is known".to_owned(),
+/// The tooltip of an attempt.
+fn told(attempt: &Attempt, first_ms: u64) -> String {
+    let end = match &attempt.end {
+        AttemptEnd::Done { bytes_out } => format!("{} written", size(*bytes_out)),
+        AttemptEnd::Lost(what) => format!("lost: {what}"),
+        AttemptEnd::Failed(what) => format!("failed: {what}"),
+        AttemptEnd::Open => "no end is known".to_owned(),
     };
-    let [from, to] = [span.start_ms, span.end_ms].map(|ms| time(ms - first_ms));
+    let [from, to] = [attempt.start_ms, attempt.end_ms].map(|ms| time(ms - first_ms));
     format!(
         "{} on {}, slot {}\nfrom {from} to {to}, {}\n{end}",
-        span.task,
-        span.host,
-        span.slot,
-        time(span.end_ms - span.start_ms)
+        attempt.task,
+        attempt.host,
+        attempt.slot,
+        time(attempt.end_ms - attempt.start_ms)
     )
 }
 
-fn told_move(moved: &Move, first_ms: u64) -> String {
+fn told_move(moved: &Transfer, first_ms: u64) -> String {
     let way = if moved.is_direct {
         "from host to host"
     } else {
@@ -265,33 +272,33 @@ fn told_move(moved: &Move, first_ms: u64) -> String {
     format!(
         "{} of {} from {}, {way}\nfrom {from} to {to}",
         size(moved.bytes),
-        moved.goods,
+        moved.kind,
         moved.from
     )
 }
 
-fn put_goods(out: &mut Vec<u8>, tally: &Tally) {
+fn put_transfer_kinds(out: &mut Vec<u8>, summary: &RunSummary) {
     put(
         out,
         "<div class=\"scroll\"><table>\n<tr><th>kind<th>moves<th>moved<th>of that from host to host</tr>\n",
     );
-    for (goods, of) in tally.goods() {
+    for (kind, of) in summary.by_kind() {
         put_row(
             out,
-            goods,
-            &[count(of.moves), size(of.bytes), size(of.direct)],
+            kind,
+            &[count(of.transfers), size(of.bytes), size(of.direct)],
         );
     }
     put(out, "</table></div>\n");
 }
 
-fn put_kinds(out: &mut Vec<u8>, plan: &Plan, tally: &Tally) {
-    let rates = tally.rates(plan);
+fn put_kinds(out: &mut Vec<u8>, plan: &Plan, summary: &RunSummary) {
+    let rates = summary.rates(plan);
     put(
         out,
         "<div class=\"scroll\"><table>\n<tr><th>kind<th>tasks<th>bytes of documents<th>a second of a slot</tr>\n",
     );
-    for stage in Stage::all(plan) {
+    for stage in TaskStage::all(plan) {
         let bytes: u64 = stage.tasks.iter().map(|task| task.bytes).sum();
         let rate = rates
             .get(&stage.name)
@@ -299,20 +306,20 @@ fn put_kinds(out: &mut Vec<u8>, plan: &Plan, tally: &Tally) {
         put_row(
             out,
             &stage.name,
-            &[count(stage.tasks.len() as u64), size(bytes), rate],
+            &[count(stage.tasks.len().to_u64()), size(bytes), rate],
         );
     }
     put(out, "</table></div>\n");
 }
 
-fn put_hosts(out: &mut Vec<u8>, hosts: &[HostTally]) {
+fn put_hosts(out: &mut Vec<u8>, hosts: &[HostSummary]) {
     put(
         out,
         "<div class=\"scroll\"><table>\n<tr><th>host<th>slots<th>tasks done<th>lost or failed<th>busy<th>bytes of documents<th>a second of a slot<th>moved<th>out</tr>\n",
     );
     for host in hosts {
         let cells = [
-            count(host.slots as u64),
+            count(host.slots.to_u64()),
             count(host.tasks),
             count(host.lost),
             time(host.busy_ms),
@@ -329,7 +336,7 @@ fn put_hosts(out: &mut Vec<u8>, hosts: &[HostTally]) {
         "<p class=\"quiet\">",
         &format!(
             "{}. A slot is a task at a time.",
-            counted(hosts.len() as u64, "host")
+            counted(hosts.len().to_u64(), "host")
         ),
         "</p>\n",
     );
@@ -353,7 +360,7 @@ fn cut(name: &str) -> String {
 
 /// `1.5 GB`.
 pub fn size(bytes: u64) -> String {
-    let (mut number, mut unit) = (bytes as f64, "B");
+    let (mut number, mut unit) = (bytes.to_f64(), "B");
     for next in ["kB", "MB", "GB", "TB", "PB"] {
         if number < 999.5 {
             break;
@@ -370,8 +377,8 @@ pub fn size(bytes: u64) -> String {
 /// `0.25 s`, `12.3 s`, `3 min 20 s`, `5 h 3 min`.
 pub fn time(ms: u64) -> String {
     match ms {
-        0..10_000 => format!("{:.2} s", ms as f64 / 1000.0),
-        10_000..120_000 => format!("{:.1} s", ms as f64 / 1000.0),
+        0..10_000 => format!("{:.2} s", ms.to_f64() / 1000.0),
+        10_000..120_000 => format!("{:.1} s", ms.to_f64() / 1000.0),
         120_000..7_200_000 => format!("{} min {} s", ms / 60_000, ms / 1000 % 60),
         _ => format!("{} h {} min", ms / 3_600_000, ms / 60_000 % 60),
     }
@@ -380,7 +387,7 @@ pub fn time(ms: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::{Event, What, tally::tests};
+    use crate::cluster::{Event, EventKind, run::summary::tests};
 
     #[test]
     fn sizes_and_times_are_short() {
@@ -399,20 +406,20 @@ mod tests {
         let plan = tests::plan();
         let mut events = tests::events();
         let odd = "<script>alert(1)</script>\"'&\u{202e}";
-        events.push(tests::event(5000, odd, odd, 0, What::Start));
+        events.push(tests::event(5000, odd, odd, 0, EventKind::Start));
         events.push(tests::event(
             5500,
             odd,
             odd,
             0,
-            What::Failed(odd.to_owned()),
+            EventKind::Failed(odd.to_owned()),
         ));
         events.push(Event {
             task: String::new(),
-            what: What::HostOut(odd.to_owned()),
+            what: EventKind::HostOut(odd.to_owned()),
             ..events[events.len() - 1].clone()
         });
-        let page = String::from_utf8(page(&plan, &Tally::new(&plan, &events), odd)).unwrap();
+        let page = String::from_utf8(page(&plan, &RunSummary::new(&plan, &events), odd)).unwrap();
         assert!(
             !page.contains("<script")
                 && page.contains("&lt;script&gt;alert(1)&lt;/script&gt;&quot;&#39;&amp;⟦RLO⟧"),
@@ -439,7 +446,7 @@ mod tests {
             page.contains("m2 on b, slot 0\nfrom 0.55 s to 1.55 s, 1.00 s\nlost: gone</title>"),
             "{page}"
         );
-        let empty = String::from_utf8(super::page(&plan, &Tally::default(), "r")).unwrap();
+        let empty = String::from_utf8(super::page(&plan, &RunSummary::default(), "r")).unwrap();
         assert!(empty.contains("Nothing was noted of this run"));
     }
 }

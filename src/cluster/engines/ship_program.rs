@@ -1,6 +1,6 @@
-//! The program itself to a host that does not have it.
+//! Copies this program to a host that does not have it.
 
-use super::transfer::sum_of;
+use crate::cluster::worker::checksum_of;
 use crate::{base::error::Result, cluster::remote::Transport};
 use std::{
     fs::File,
@@ -9,8 +9,9 @@ use std::{
     time::Duration,
 };
 
-/// `$1`: the directory of the host, or nothing; `$2`: the name of the program's directory; `$3`: its bytes; `$4`: its checksum, which it looks at itself.
-/// It appears when it is whole. One that is there and is not is replaced.
+/// `$1`: the directory of the host, or empty; `$2`: the name of the program's directory; `$3`: its
+/// size; `$4`: its checksum, which the program verifies itself.
+/// The program appears when it is complete. A damaged one is replaced.
 const SCRIPT: &str = "set -eu; umask 077
 d=${1:-${XDG_CACHE_HOME:-$HOME/.cache}/dedup-shard}; case $d in '~/'*) d=$HOME/${d#'~/'};; esac
 p=$d/bin/$2/dedup-shard
@@ -26,14 +27,15 @@ printf 'dedup-shard-ship done\\n'";
 const MARK: &[u8] = b"dedup-shard-ship ";
 const MOST_BYTES: usize = 64 << 10;
 
-/// Copies a program to a host, unless it is there. Gives how a worker is started with it.
+/// Copies a program to a host, unless it is there. Returns the command that starts a worker with
+/// it.
 pub fn ship(
     to: &dyn Transport,
     program: &Path,
     directory: Option<&str>,
     limit: Duration,
 ) -> io::Result<Vec<String>> {
-    let (bytes, sum) = sum_of(program).map_err(io::Error::other)?;
+    let (bytes, sum) = checksum_of(program).map_err(io::Error::other)?;
     let key = format!("{}-{sum}", env!("CARGO_PKG_VERSION"));
     let words = [
         "sh",
@@ -46,22 +48,26 @@ pub fn ship(
         &sum,
     ]
     .map(str::to_owned);
-    let mut wire = to.spawn(&words, limit)?;
-    wire.set_limit(limit);
-    let line = read_line(&mut wire)
-        .map_err(|error| io::Error::new(error.kind(), format!("{error} ({})", wire.said())))?;
+    let mut connection = to.spawn(&words, limit)?;
+    connection.set_limit(limit);
+    let line = read_line(&mut connection).map_err(|error| {
+        io::Error::new(
+            error.kind(),
+            format!("{error} ({})", connection.stderr_tail()),
+        )
+    })?;
     let (word, path) = line.split_once(' ').unwrap_or((&line, ""));
     if word == "want" {
-        io::copy(&mut File::open(program)?, &mut wire)?;
-        wire.flush()?;
-        if read_line(&mut wire)? != "done" {
+        io::copy(&mut File::open(program)?, &mut connection)?;
+        connection.flush()?;
+        if read_line(&mut connection)? != "done" {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
                 "the program could not be copied",
             ));
         }
     }
-    wire.finish()?;
+    connection.finish()?;
     Ok(vec![
         path.to_owned(),
         "worker".to_owned(),
@@ -69,17 +75,17 @@ pub fn ship(
     ])
 }
 
-/// Whether a program is the one that was sent.
-pub fn is_self(program: &Path, sum: &str) -> Result<bool> {
-    Ok(sum_of(program)?.1 == sum)
+/// Whether a program has this checksum.
+pub fn is_program(program: &Path, sum: &str) -> Result<bool> {
+    Ok(checksum_of(program)?.1 == sum)
 }
 
-/// The next line of the script, whatever a shell says before it.
-fn read_line(wire: &mut impl Read) -> io::Result<String> {
+/// Reads the next line of the script, and skips what a shell prints before it.
+fn read_line(connection: &mut impl Read) -> io::Result<String> {
     let mut bytes = Vec::new();
     loop {
         let mut byte = [0];
-        wire.read_exact(&mut byte)?;
+        connection.read_exact(&mut byte)?;
         bytes.push(byte[0]);
         if byte[0] == b'\n'
             && let Some(start) = memchr::memmem::find(&bytes, MARK)

@@ -1,17 +1,28 @@
-//! The worker: what runs on a host while a coordinator talks to it, and not a moment longer.
+//! The worker: the process on a host that serves a run, and ends with the connection to it.
 
-use super::{
-    client::Client,
-    engine::Inventory,
+mod client;
+mod file_cache;
+mod host_store;
+mod protocol;
+mod transfer;
+
+pub use client::{Client, relay};
+pub use host_store::{HostStore, remove};
+pub use protocol::{Conversation, ErrorCause, Message, Peer};
+pub use transfer::{TransferError, checksum_of, send_file};
+
+use crate::cluster::{
     plan::{Plan, Task},
-    protocol::{Cause, Message, Peer, Talk, hello, push_frame},
-    store::{Store, View, remove},
-    transfer::{Fault, out_of_turn, receive_file, receive_wanted, send_wanted},
+    scheduler::Inventory,
 };
 use crate::{
     base::error::{Error, Result},
-    cluster::remote::{Address, Frame, Process, Transport, die_with_parent, end_group, read_frame},
+    cluster::remote::{
+        Address, FrameKind, RemoteCommand, Transport, die_with_parent, end_group, read_frame,
+    },
 };
+use host_store::TaskView;
+use protocol::{hello, push_frame};
 use std::{
     collections::{HashMap, hash_map::Entry},
     fs::{self, File},
@@ -26,38 +37,40 @@ use std::{
     thread,
     time::Duration,
 };
+use transfer::{out_of_turn, receive_file, receive_wanted, send_wanted};
 
-/// What a worker is told when it is started.
+/// How a worker is started.
 pub struct WorkerOptions {
     /// dedup-shard itself.
     pub program: PathBuf,
-    pub store: Store,
-    /// How often it shows that it lives.
+    /// The files of the run.
+    pub store: HostStore,
+    /// The interval between signs of life.
     pub beat: Duration,
 }
 
-/// Exit of a task that will fail again, with the same inputs.
+/// The exit status of a task that would fail again with the same inputs.
 const FAILED: i32 = 1;
-/// How many bytes of a log go back.
+/// The most bytes of a log that are sent back.
 const SAID_BYTES: u64 = 4096;
 /// How long another host may take to answer.
 const PEER_LIMIT: Duration = Duration::from_secs(30);
 
-enum Event {
-    Frame(Frame, Vec<u8>),
-    /// Nobody is there any more.
+enum WorkerEvent {
+    Frame(FrameKind, Vec<u8>),
+    /// The run closed the connection.
     Gone,
     Ended(io::Result<ExitStatus>),
 }
 
-/// The worker's end of the conversation.
-struct Ear {
-    events: Receiver<Event>,
+/// The worker's end of the connection to the run.
+struct WorkerConnection {
+    events: Receiver<WorkerEvent>,
     out: Arc<Mutex<io::Stdout>>,
     pending: Vec<u8>,
 }
 
-/// Serves whoever is at stdin until that is closed.
+/// Serves the requests on stdin until it is closed.
 pub fn serve(options: &WorkerOptions) -> Result<()> {
     let out = Arc::new(Mutex::new(io::stdout()));
     let first = hello();
@@ -73,30 +86,30 @@ pub fn serve(options: &WorkerOptions) -> Result<()> {
     thread::Builder::new()
         .spawn(move || beat_for_ever(&beating, beat))
         .map_err(failed)?;
-    let ear = Ear {
+    let connection = WorkerConnection {
         events,
         out,
         pending: Vec::new(),
     };
-    let mut worker = Worker {
-        ear,
+    let mut worker = WorkerSession {
+        connection,
         send,
         options,
         plan: None,
         peers: HashMap::new(),
     };
-    // A conversation that breaks off is the usual end.
+    // A connection that breaks is the usual end.
     while worker.serve_one().unwrap_or(false) {}
     Ok(())
 }
 
-fn read_all(send: &SyncSender<Event>) {
+fn read_all(send: &SyncSender<WorkerEvent>) {
     let mut input = BufReader::with_capacity(1 << 16, io::stdin());
     loop {
         let mut payload = Vec::new();
         let event = read_frame(&mut input, &mut payload)
-            .map_or(Event::Gone, |kind| Event::Frame(kind, payload));
-        let is_gone = matches!(event, Event::Gone);
+            .map_or(WorkerEvent::Gone, |kind| WorkerEvent::Frame(kind, payload));
+        let is_gone = matches!(event, WorkerEvent::Gone);
         if send.send(event).is_err() || is_gone {
             return;
         }
@@ -105,7 +118,7 @@ fn read_all(send: &SyncSender<Event>) {
 
 fn beat_for_ever(out: &Mutex<io::Stdout>, beat: Duration) {
     let mut frame = Vec::new();
-    if push_frame(&mut frame, Frame::Beat, &[]).is_err() {
+    if push_frame(&mut frame, FrameKind::Beat, &[]).is_err() {
         return;
     }
     loop {
@@ -117,8 +130,8 @@ fn beat_for_ever(out: &Mutex<io::Stdout>, beat: Duration) {
     }
 }
 
-impl Talk for Ear {
-    fn send(&mut self, kind: Frame, payload: &[u8]) -> io::Result<()> {
+impl Conversation for WorkerConnection {
+    fn send(&mut self, kind: FrameKind, payload: &[u8]) -> io::Result<()> {
         push_frame(&mut self.pending, kind, payload)?;
         if self.pending.len() > 1 << 18 {
             self.flush()
@@ -134,51 +147,51 @@ impl Talk for Ear {
         Ok(())
     }
 
-    fn receive(&mut self, payload: &mut Vec<u8>) -> io::Result<Frame> {
+    fn receive(&mut self, payload: &mut Vec<u8>) -> io::Result<FrameKind> {
         loop {
             match self.events.recv() {
-                Ok(Event::Frame(Frame::Beat, _) | Event::Ended(_)) => {}
-                Ok(Event::Frame(kind, bytes)) => {
+                Ok(WorkerEvent::Frame(FrameKind::Beat, _) | WorkerEvent::Ended(_)) => {}
+                Ok(WorkerEvent::Frame(kind, bytes)) => {
                     *payload = bytes;
                     return Ok(kind);
                 }
-                Ok(Event::Gone) | Err(_) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(WorkerEvent::Gone) | Err(_) => return Err(io::ErrorKind::UnexpectedEof.into()),
             }
         }
     }
 }
 
-struct Worker<'o> {
-    ear: Ear,
-    send: SyncSender<Event>,
+struct WorkerSession<'o> {
+    connection: WorkerConnection,
+    send: SyncSender<WorkerEvent>,
     options: &'o WorkerOptions,
     plan: Option<Plan>,
     peers: HashMap<String, Client>,
 }
 
-impl Worker<'_> {
-    /// False when it is over.
+impl WorkerSession<'_> {
+    /// Serves one request. Returns false after the last.
     fn serve_one(&mut self) -> io::Result<bool> {
-        let request = self.ear.hear()?;
+        let request = self.connection.receive_message()?;
         let is_bye = request == Message::Bye;
         let answer = match self.answer(request) {
             Ok(answer) => answer,
-            Err(Fault::Link(what)) => return Err(io::Error::other(what)),
-            Err(Fault::Told(cause, what)) => Message::error(cause, what),
-            Err(Fault::Damaged(what)) => Message::error(Cause::Source, what),
-            Err(Fault::Spoilt(paths, what)) => Message::Error {
-                cause: Cause::Source,
+            Err(TransferError::Disconnected(what)) => return Err(io::Error::other(what)),
+            Err(TransferError::Reported(cause, what)) => Message::error(cause, what),
+            Err(TransferError::Damaged(what)) => Message::error(ErrorCause::Source, what),
+            Err(TransferError::DamagedFiles(paths, what)) => Message::Error {
+                cause: ErrorCause::Source,
                 what,
                 paths,
             },
-            // A disk that is full or gone is the host's fault; and what else can it be?
-            Err(Fault::Own(error)) => Message::error(Cause::Lost, error.to_string()),
+            // Errors of this machine are mostly of its disk: the host is lost, not the task.
+            Err(TransferError::Local(error)) => Message::error(ErrorCause::Lost, error.to_string()),
         };
-        self.ear.say(&answer)?;
+        self.connection.send_message(&answer)?;
         Ok(!is_bye)
     }
 
-    fn answer(&mut self, request: Message) -> Result<Message, Fault> {
+    fn answer(&mut self, request: Message) -> Result<Message, TransferError> {
         let store = &self.options.store;
         let done = |bytes| Ok(Message::Done { bytes });
         match request {
@@ -189,16 +202,16 @@ impl Worker<'_> {
             Message::Put { path, items, keep } => {
                 let target = store.target(&path)?;
                 remove(&target)?;
-                let bytes = receive_wanted(&mut self.ear, &target, &items, store.cache())?;
+                let bytes = receive_wanted(&mut self.connection, &target, &items, store.cache())?;
                 store.brought(&path, &items, keep)?;
                 done(bytes)
             }
             Message::Get { path, keep } => {
                 let (root, items) = store.items(&path)?;
-                self.ear.say(&Message::Items {
+                self.connection.send_message(&Message::Items {
                     items: items.clone(),
                 })?;
-                let bytes = send_wanted(&mut self.ear, &root, &items)?;
+                let bytes = send_wanted(&mut self.connection, &root, &items)?;
                 if keep {
                     store.keep(&root, &items);
                 }
@@ -207,7 +220,10 @@ impl Worker<'_> {
             Message::Stage { task } => done(self.stage(&task)?),
             Message::Fetch { peer, paths, keep } => done(self.fetch(&peer, &paths, keep)?),
             Message::Run { task, is_staged } => self.run(&task, is_staged),
-            Message::Clean => store.clean().map_err(Fault::Own).and_then(|()| done(0)),
+            Message::Clean => store
+                .clean()
+                .map_err(TransferError::Local)
+                .and_then(|()| done(0)),
             Message::Prune { bytes, seconds } => {
                 store.sweep();
                 store.prune(bytes, Duration::from_secs(seconds), &self.options.program);
@@ -218,7 +234,7 @@ impl Worker<'_> {
         }
     }
 
-    fn plan(&mut self) -> Result<&Plan, Fault> {
+    fn plan(&mut self) -> Result<&Plan, TransferError> {
         if self.plan.is_none() {
             let plan = self.options.store.plan()?;
             self.options.store.ensure_plan(&plan)?;
@@ -227,49 +243,57 @@ impl Worker<'_> {
         self.plan.as_ref().ok_or_else(out_of_turn)
     }
 
-    fn task(&mut self, id: &str) -> Result<Task, Fault> {
+    fn task(&mut self, id: &str) -> Result<Task, TransferError> {
         Ok(self.plan()?.task(id)?.clone())
     }
 
-    /// Takes in the documents of a task.
-    fn stage(&mut self, id: &str) -> Result<u64, Fault> {
+    /// Receives the documents of a task.
+    fn stage(&mut self, id: &str) -> Result<u64, TransferError> {
         let directory = self.options.store.documents(&self.task(id)?);
         remove(&directory)?;
-        let mut trouble = fs::create_dir_all(&directory)
+        let mut machine_error = fs::create_dir_all(&directory)
             .map_err(|error| Error::io(directory.display(), error))
             .err();
         let mut sum = 0;
         loop {
-            match self.ear.hear()? {
+            match self.connection.receive_message()? {
                 Message::Document { number, bytes } => {
-                    let received =
-                        receive_file(&mut self.ear, &directory.join(number.to_string()), bytes)?;
-                    trouble = trouble.or(received.err());
+                    let received = receive_file(
+                        &mut self.connection,
+                        &directory.join(number.to_string()),
+                        bytes,
+                    )?;
+                    machine_error = machine_error.or(received.err());
                     sum += bytes;
                 }
-                Message::End => return trouble.map_or(Ok(sum), |error| Err(Fault::Own(error))),
+                Message::End => {
+                    return machine_error.map_or(Ok(sum), |error| Err(TransferError::Local(error)));
+                }
                 Message::Error { cause, what, .. } => {
                     remove(&directory)?;
-                    return Err(Fault::Told(cause, what));
+                    return Err(TransferError::Reported(cause, what));
                 }
                 _ => return Err(out_of_turn()),
             }
         }
     }
 
-    /// Gets something from a worker on another host.
-    fn fetch(&mut self, peer: &Peer, paths: &[String], keep: bool) -> Result<u64, Fault> {
+    /// Copies paths from a worker on another host.
+    fn fetch(&mut self, peer: &Peer, paths: &[String], keep: bool) -> Result<u64, TransferError> {
         let mut sum = 0;
         for path in paths {
-            // A wire may have been closed while it was not used: a fresh one tells.
+            // A connection may have been closed while it was idle, so try once more with a new one.
             let got = match self.fetch_one(peer, path, keep) {
-                Err(Fault::Link(_)) => self.fetch_one(peer, path, keep),
+                Err(TransferError::Disconnected(_)) => self.fetch_one(peer, path, keep),
                 got => got,
             };
             sum += got.map_err(|fault| match fault {
-                Fault::Link(what) => Fault::Told(Cause::Peer, format!("{}: {what}", peer.name)),
-                Fault::Damaged(what) | Fault::Told(Cause::Source, what) => {
-                    Fault::Spoilt(vec![path.clone()], what)
+                TransferError::Disconnected(what) => {
+                    TransferError::Reported(ErrorCause::Peer, format!("{}: {what}", peer.name))
+                }
+                TransferError::Damaged(what)
+                | TransferError::Reported(ErrorCause::Source, what) => {
+                    TransferError::DamagedFiles(vec![path.clone()], what)
                 }
                 fault => fault,
             })?;
@@ -277,7 +301,7 @@ impl Worker<'_> {
         Ok(sum)
     }
 
-    fn fetch_one(&mut self, peer: &Peer, path: &str, keep: bool) -> Result<u64, Fault> {
+    fn fetch_one(&mut self, peer: &Peer, path: &str, keep: bool) -> Result<u64, TransferError> {
         let Peer {
             name,
             user,
@@ -294,10 +318,10 @@ impl Worker<'_> {
                     user: user.clone(),
                     port: *port,
                 };
-                let wire = Process::new(rsh, &address).spawn(worker, PEER_LIMIT)?;
+                let connection = RemoteCommand::new(rsh, &address).spawn(worker, PEER_LIMIT)?;
                 new.insert(
-                    Client::greet(wire, PEER_LIMIT, PEER_LIMIT * 2)
-                        .map_err(|error| Fault::Link(error.to_string()))?,
+                    Client::greet(connection, PEER_LIMIT, PEER_LIMIT * 2)
+                        .map_err(|error| TransferError::Disconnected(error.to_string()))?,
                 )
             }
         };
@@ -305,7 +329,7 @@ impl Worker<'_> {
         let target = store.target(path)?;
         remove(&target)?;
         let got = client.get(path, false, &target, store.cache());
-        if matches!(got, Err(Fault::Link(_))) {
+        if matches!(got, Err(TransferError::Disconnected(_))) {
             self.peers.remove(&key);
         }
         let (bytes, items) = got?;
@@ -313,7 +337,7 @@ impl Worker<'_> {
         Ok(bytes)
     }
 
-    fn run(&mut self, id: &str, is_staged: bool) -> Result<Message, Fault> {
+    fn run(&mut self, id: &str, is_staged: bool) -> Result<Message, TransferError> {
         let task = self.task(id)?;
         let store = &self.options.store;
         let plan = self.plan.as_ref().ok_or_else(out_of_turn)?;
@@ -332,7 +356,7 @@ impl Worker<'_> {
             &view,
             store.log(&task)?,
             &self.send,
-            &self.ear.events,
+            &self.connection.events,
         );
         let ran = ran.and_then(|(status, said)| {
             let bytes = if status.success() {
@@ -348,7 +372,7 @@ impl Worker<'_> {
             })
         });
         store.close(&task, &view);
-        // One that fails may have been given what is not whole any more.
+        // A task may fail because its inputs were damaged meanwhile.
         if matches!(
             &ran,
             Ok(Message::Ran {
@@ -359,22 +383,22 @@ impl Worker<'_> {
             let spoilt = store.spoilt(&task)?;
             if let Some(first) = spoilt.first() {
                 let what = format!("{first}: is not what it was when it came, or was made here");
-                return Err(Fault::Spoilt(spoilt, what));
+                return Err(TransferError::DamagedFiles(spoilt, what));
             }
         }
         ran
     }
 }
 
-/// Runs a task as a process of its own. If the coordinator goes, it goes, too.
+/// Runs a task as a process, which is killed if the run disconnects.
 fn run_child(
     program: &Path,
     task: &Task,
-    view: &View,
+    view: &TaskView,
     (log, file): (PathBuf, File),
-    send: &SyncSender<Event>,
-    events: &Receiver<Event>,
-) -> Result<(ExitStatus, String), Fault> {
+    send: &SyncSender<WorkerEvent>,
+    events: &Receiver<WorkerEvent>,
+) -> Result<(ExitStatus, String), TransferError> {
     let mut command = Command::new(program);
     command.arg("task");
     if let Some(copies) = &view.copies {
@@ -392,21 +416,24 @@ fn run_child(
         .spawn()
         .map_err(|error| Error::io(program.display(), error))?;
     let (leader, send) = (child.id(), send.clone());
-    let waiter = thread::Builder::new().spawn(move || drop(send.send(Event::Ended(child.wait()))));
+    let waiter =
+        thread::Builder::new().spawn(move || drop(send.send(WorkerEvent::Ended(child.wait()))));
     waiter.map_err(|error| Error::io("a thread", error))?;
     let mut is_gone = false;
     loop {
         match events.recv() {
-            Ok(Event::Ended(_)) if is_gone => {
-                return Err(Fault::Link("nobody is there any more".to_owned()));
+            Ok(WorkerEvent::Ended(_)) if is_gone => {
+                return Err(TransferError::Disconnected(
+                    "nobody is there any more".to_owned(),
+                ));
             }
-            Ok(Event::Ended(status)) => {
+            Ok(WorkerEvent::Ended(status)) => {
                 let status = status.map_err(|error| Error::io(program.display(), error))?;
                 return Ok((status, end_of(&log)));
             }
-            Ok(Event::Frame(Frame::Beat, _)) => {}
-            // Nothing may be asked before the answer has come.
-            Ok(Event::Frame(..) | Event::Gone) | Err(_) => {
+            Ok(WorkerEvent::Frame(FrameKind::Beat, _)) => {}
+            // A request before the answer is an error of the other end.
+            Ok(WorkerEvent::Frame(..) | WorkerEvent::Gone) | Err(_) => {
                 end_group(leader);
                 is_gone = true;
             }
@@ -414,7 +441,7 @@ fn run_child(
     }
 }
 
-/// The end of a log.
+/// Reads the end of a log.
 fn end_of(log: &Path) -> String {
     let read = || -> io::Result<Vec<u8>> {
         let mut file = File::open(log)?;

@@ -13,17 +13,17 @@
 //!
 //! A host that shares the directory of the run works in that, and nothing is copied.
 
-use super::{
-    cache::Cache,
-    engine::Inventory,
-    plan::{PLAN_FILE, Plan, Task},
-    protocol::Item,
-    state::{State, state},
-    transfer::{Fault, below, list},
-};
 use crate::base::{
     error::{Error, Place, Result},
     files::atomic_dir,
+};
+use crate::cluster::{
+    plan::{PLAN_FILE, Plan, Task},
+    run::output_state::{OutputState, output_state},
+    scheduler::Inventory,
+    worker::file_cache::FileCache,
+    worker::protocol::TransferItem,
+    worker::transfer::{TransferError, below, list},
 };
 use std::{
     collections::BTreeSet,
@@ -33,30 +33,31 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-pub struct Store {
+/// The files of a run on a host.
+pub struct HostStore {
     root: PathBuf,
-    /// It is the directory of the run itself.
+    /// Whether this is the directory of the run itself.
     is_run: bool,
-    cache: Option<Cache>,
+    cache: Option<FileCache>,
 }
 
-/// What a task sees, and where what it needs of its documents is.
-pub struct View {
+/// The directory that a task sees as the run, and copies of its documents.
+pub struct TaskView {
     pub run: PathBuf,
     pub copies: Option<PathBuf>,
 }
 
-impl Store {
-    /// Of a run in the directory of a host.
+impl HostStore {
+    /// The store of a run below the directory of a host.
     pub fn of_host(directory: &Path, run: &str) -> Self {
         Self {
             root: directory.join(run),
             is_run: false,
-            cache: Some(Cache::new(directory.join("cache"))),
+            cache: Some(FileCache::new(directory.join("cache"))),
         }
     }
 
-    /// The directory of a run itself.
+    /// The directory of a run itself, where the host shares it.
     pub fn of_run(run: &Path) -> Self {
         Self {
             root: run.to_owned(),
@@ -65,16 +66,18 @@ impl Store {
         }
     }
 
-    pub fn cache(&self) -> Option<&Cache> {
+    /// The files that stay for later runs, unless the run's own directory is used.
+    pub fn cache(&self) -> Option<&FileCache> {
         self.cache.as_ref()
     }
 
+    /// Reads the plan.
     pub fn plan(&self) -> Result<Plan> {
         Plan::read(&self.root)
     }
 
-    /// Where something that is brought goes.
-    pub fn target(&self, path: &str) -> Result<PathBuf, Fault> {
+    /// Where a file that is received goes.
+    pub fn target(&self, path: &str) -> Result<PathBuf, TransferError> {
         if path == PLAN_FILE || self.is_run {
             below(&self.root, path)
         } else {
@@ -87,16 +90,20 @@ impl Store {
         self.root.join("documents").join(&task.id)
     }
 
+    /// Creates the log of a task.
     pub fn log(&self, task: &Task) -> Result<(PathBuf, File)> {
-        super::engine::log_of(&self.root, &format!("{}-{}", task.id, std::process::id()))
+        crate::cluster::engines::open_log(
+            &self.root,
+            &format!("{}-{}", task.id, std::process::id()),
+        )
     }
 
-    fn output(&self, path: &str) -> Result<PathBuf, Fault> {
+    fn output(&self, path: &str) -> Result<PathBuf, TransferError> {
         below(&self.root.join("out"), path)
     }
 
-    /// Where something is, made or brought.
-    fn find(&self, path: &str) -> Result<PathBuf, Fault> {
+    /// Where a path is, whether it was made here or received.
+    fn find(&self, path: &str) -> Result<PathBuf, TransferError> {
         if self.is_run {
             return below(&self.root, path);
         }
@@ -108,11 +115,15 @@ impl Store {
         }
     }
 
-    /// Where something is, and what it consists of: as it was when it was made or brought, if that is known.
-    pub fn items(&self, path: &str) -> Result<(PathBuf, Vec<Item>), Fault> {
+    /// Where a path is, and its list of files: as recorded when it was made or received, if there
+    /// is a record.
+    pub fn items(&self, path: &str) -> Result<(PathBuf, Vec<TransferItem>), TransferError> {
         let place = self.find(path)?;
         if !place.exists() {
-            return Err(Fault::Damaged(format!("{}: is not there", place.display())));
+            return Err(TransferError::Damaged(format!(
+                "{}: is not there",
+                place.display()
+            )));
         }
         for whole in Path::new(path)
             .ancestors()
@@ -130,8 +141,13 @@ impl Store {
         Ok((place, items))
     }
 
-    /// Notes what was brought, so that it is known again; `keep`: for later runs, too.
-    pub fn brought(&self, path: &str, items: &[Item], keep: bool) -> Result<(), Fault> {
+    /// Records the files that were received. `keep`: also for later runs.
+    pub fn brought(
+        &self,
+        path: &str,
+        items: &[TransferItem],
+        keep: bool,
+    ) -> Result<(), TransferError> {
         let target = self.target(path)?;
         if !self.is_run && path != PLAN_FILE {
             write_items(&target, items)?;
@@ -142,8 +158,8 @@ impl Store {
         Ok(())
     }
 
-    /// Keeps files for later runs.
-    pub fn keep(&self, root: &Path, items: &[Item]) {
+    /// Keeps files in the cache, for later runs.
+    pub fn keep(&self, root: &Path, items: &[TransferItem]) {
         for item in items {
             if let Some(cache) = &self.cache {
                 cache.keep(
@@ -158,8 +174,8 @@ impl Store {
         }
     }
 
-    /// What there is and is whole. What the dead left is removed.
-    pub fn inventory(&self, plan: &Plan) -> Result<Inventory, Fault> {
+    /// Lists what is there and intact. Removes what dead processes left.
+    pub fn inventory(&self, plan: &Plan) -> Result<Inventory, TransferError> {
         let mut inventory = Inventory::default();
         if self.is_run {
             return Ok(inventory);
@@ -171,13 +187,13 @@ impl Store {
                 .parent()
                 .iter()
                 .for_each(|parent| atomic_dir::sweep(parent));
-            match state(plan, task, &self.root.join("out")) {
-                State::Done => {
+            match output_state(plan, task, &self.root.join("out")) {
+                OutputState::Done => {
                     write_items(&output, &list(&output)?)?;
                     inventory.paths.push(task.output.clone());
                 }
-                State::Damaged(_) | State::Partial => remove(&output)?,
-                State::Missing => {}
+                OutputState::Damaged(_) | OutputState::Partial => remove(&output)?,
+                OutputState::Missing => {}
             }
         }
         let inputs: BTreeSet<&String> = plan.tasks.iter().flat_map(|task| &task.inputs).collect();
@@ -186,7 +202,7 @@ impl Store {
                 .iter()
                 .any(|other| **other != path && Path::new(other).starts_with(path))
         };
-        // What others lie in was not brought by itself.
+        // A directory that other inputs are in was not received as a whole.
         for path in inputs.iter().copied().filter(|path| !is_above(path)) {
             let target = self.target(path)?;
             target
@@ -203,7 +219,8 @@ impl Store {
         Ok(inventory)
     }
 
-    /// Removes the oldest of what is kept for later runs; and runs and programs that nobody came back to. `program`: the one that is at work.
+    /// Removes the oldest files of the cache, and runs and programs that were not used for longer
+    /// than `age`, but for `program`.
     pub fn prune(&self, bytes: u64, age: Duration, program: &Path) {
         let Some(cache) = &self.cache else { return };
         cache.prune(bytes, age);
@@ -226,7 +243,7 @@ impl Store {
                 .map(|entry| entry.path())
                 .collect::<Vec<_>>()
         };
-        // The plan is written each time that somebody comes, a program is touched.
+        // A plan is written each time that a run connects, and a program is touched.
         let runs = below(directory)
             .into_iter()
             .filter(|path| *path != self.root && is_old(&path.join(PLAN_FILE)));
@@ -238,7 +255,7 @@ impl Store {
             .for_each(|path| drop(fs::remove_dir_all(path)));
     }
 
-    /// Removes what only tasks that are run need.
+    /// Removes what only running tasks need.
     pub fn sweep(&self) {
         for name in ["view", "documents", "logs"] {
             if !self.is_run || name == "documents" {
@@ -247,11 +264,11 @@ impl Store {
         }
     }
 
-    /// Lays out what a task sees. What is not there was lost.
-    pub fn view(&self, task: &Task, is_staged: bool) -> Result<View, Fault> {
+    /// Lays out the directory that a task sees. An input that is missing was lost.
+    pub fn view(&self, task: &Task, is_staged: bool) -> Result<TaskView, TransferError> {
         let copies = is_staged.then(|| self.documents(task));
         if self.is_run {
-            return Ok(View {
+            return Ok(TaskView {
                 run: self.root.clone(),
                 copies,
             });
@@ -265,18 +282,19 @@ impl Store {
         for input in &task.inputs {
             let place = self.find(input)?;
             if !place.exists() {
-                return Err(Fault::Spoilt(
+                return Err(TransferError::DamagedFiles(
                     vec![input.clone()],
                     format!("{}: is not there", place.display()),
                 ));
             }
             link(&place, &below(&run, input)?)?;
         }
-        Ok(View { run, copies })
+        Ok(TaskView { run, copies })
     }
 
-    /// Which inputs of a task are not what they were when they came, or were made. They are removed, with all that was made with them.
-    pub fn spoilt(&self, task: &Task) -> Result<Vec<String>, Fault> {
+    /// The inputs of a task that have changed since they were received or made. They are removed,
+    /// with the whole output they belong to.
+    pub fn spoilt(&self, task: &Task) -> Result<Vec<String>, TransferError> {
         let mut spoilt = Vec::new();
         for input in task.inputs.iter().filter(|_| !self.is_run) {
             let is_whole = self
@@ -284,7 +302,7 @@ impl Store {
                 .is_ok_and(|(place, items)| list(&place).is_ok_and(|found| found == items));
             if !is_whole {
                 remove(&self.target(input)?)?;
-                // What was made here goes as a whole: the record of it counts no more.
+                // An output that was made here is removed as a whole, since its record is wrong.
                 let made = Path::new(input)
                     .ancestors()
                     .filter_map(Path::to_str)
@@ -304,18 +322,18 @@ impl Store {
         Ok(spoilt)
     }
 
-    /// Takes over what a task made, if it is whole. Gives its bytes.
-    pub fn accept(&self, plan: &Plan, task: &Task, view: &View) -> Result<u64, Fault> {
-        match state(plan, task, &view.run) {
-            State::Done => {}
-            State::Missing | State::Partial => {
-                return Err(Fault::Damaged("its output is not there".to_owned()));
+    /// Takes over the output of a task, if it is complete. Returns its size.
+    pub fn accept(&self, plan: &Plan, task: &Task, view: &TaskView) -> Result<u64, TransferError> {
+        match output_state(plan, task, &view.run) {
+            OutputState::Done => {}
+            OutputState::Missing | OutputState::Partial => {
+                return Err(TransferError::Damaged("its output is not there".to_owned()));
             }
-            State::Damaged(what) => return Err(Fault::Damaged(what)),
+            OutputState::Damaged(what) => return Err(TransferError::Damaged(what)),
         }
         let made = below(&view.run, &task.output)?;
         if self.is_run {
-            return Ok(super::events::bytes_of(&made));
+            return Ok(crate::cluster::run::event_log::bytes_of(&made));
         }
         let items = list(&made)?;
         let output = self.output(&task.output)?;
@@ -326,16 +344,17 @@ impl Store {
         Ok(items.iter().map(|item| item.bytes).sum())
     }
 
-    /// Removes what a task saw and no other does.
-    pub fn close(&self, task: &Task, view: &View) {
+    /// Removes the directory that a task saw, and its documents.
+    pub fn close(&self, task: &Task, view: &TaskView) {
         if !self.is_run {
             let _ = fs::remove_dir_all(&view.run);
         }
         let _ = fs::remove_dir_all(self.documents(task));
     }
 
+    /// Whether the output of a task is complete.
     pub fn is_output_there(&self, plan: &Plan, task: &Task) -> bool {
-        !self.is_run && state(plan, task, &self.root.join("out")) == State::Done
+        !self.is_run && output_state(plan, task, &self.root.join("out")) == OutputState::Done
     }
 
     /// Removes the run from the host.
@@ -347,7 +366,7 @@ impl Store {
         }
     }
 
-    /// That the plan which came is the one that this is the directory of.
+    /// Ensures that the plan that was received is the one that this directory is named after.
     pub fn ensure_plan(&self, plan: &Plan) -> Result<()> {
         let name = self.root.file_name().unwrap_or_default().to_string_lossy();
         let is_ours = self.is_run || name.split('-').next() == Some(plan.checksum().as_str());
@@ -362,30 +381,30 @@ impl Store {
     }
 }
 
-/// Where the checksums of something are kept.
+/// The file that records the checksums of a path.
 fn items_name(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".items");
     name.into()
 }
 
-fn read_items(path: &Path) -> Option<Vec<Item>> {
+fn read_items(path: &Path) -> Option<Vec<TransferItem>> {
     fs::read(items_name(path))
         .ok()
         .and_then(|bytes| serde_json::from_slice(&bytes).ok())
 }
 
-fn write_items(path: &Path, items: &[Item]) -> Result<()> {
+fn write_items(path: &Path, items: &[TransferItem]) -> Result<()> {
     let name = items_name(path);
     let json = serde_json::to_vec(items).unwrap_or_default();
     fs::write(&name, json).map_err(|error| Error::io(name.display(), error))
 }
 
-/// Those of a part of something.
-fn items_below(items: &[Item], part: &Path) -> Vec<Item> {
-    let below = |item: &Item| {
+/// The files below a part of a path.
+fn items_below(items: &[TransferItem], part: &Path) -> Vec<TransferItem> {
+    let below = |item: &TransferItem| {
         let path = Path::new(&item.path).strip_prefix(part).ok()?;
-        Some(Item {
+        Some(TransferItem {
             path: path.to_str()?.to_owned(),
             ..item.clone()
         })

@@ -1,6 +1,6 @@
-//! How far a run got: what is on disk says it, and nothing else.
+//! The state of the outputs of a run: only what is on disk counts.
 
-use super::plan::{BlotRange, Plan, Task, TaskKind};
+use crate::cluster::plan::{BlotRange, Plan, Task, TaskKind};
 use crate::{
     base::{
         error::{Error, Place, Result},
@@ -11,30 +11,33 @@ use crate::{
 };
 use std::{fs, path::Path};
 
+/// The state of the output of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum State {
+pub enum OutputState {
+    /// Nothing is there.
     Missing,
-    /// Some of it is here, as it was made on a host, where the rest is: no task that is run here needs more.
+    /// Only the files that central tasks need are here; the rest is on the host that made it.
     Partial,
-    /// There is something, and it is not what the task makes.
+    /// Something is there that is not the complete output of the task.
     Damaged(String),
+    /// The output is complete and intact.
     Done,
 }
 
-/// Whether the output of a task is there, whole and of this plan. Every byte is read.
-pub fn state(plan: &Plan, task: &Task, run: &Path) -> State {
+/// Checks whether the output of a task is there, complete and of this plan. Reads every byte.
+pub fn output_state(plan: &Plan, task: &Task, run: &Path) -> OutputState {
     let output = run.join(&task.output);
     if !output.exists() {
-        return State::Missing;
+        return OutputState::Missing;
     }
     match ensure_made(plan, task, &output) {
-        Ok(()) => State::Done,
-        Err(_) if is_piece(plan, task, &output) => State::Partial,
-        Err(error) => State::Damaged(error.to_string()),
+        Ok(()) => OutputState::Done,
+        Err(_) if is_piece(plan, task, &output) => OutputState::Partial,
+        Err(error) => OutputState::Damaged(error.to_string()),
     }
 }
 
-/// Whether what is here of an output is of this plan and whole, and known to be only some of it.
+/// Whether an output is known to be here in part only, and that part is intact and of this plan.
 fn is_piece(plan: &Plan, task: &Task, output: &Path) -> bool {
     let is_ours = |built: &BuildRecord| built.of == Some(plan.output_label(task));
     output.join(PARTIAL_BUILD_RECORD).exists()
@@ -44,7 +47,7 @@ fn is_piece(plan: &Plan, task: &Task, output: &Path) -> bool {
             .is_some_and(|built| built.is_piece(output))
 }
 
-/// Whether a file of an output is here and whole, though perhaps not all of the output is.
+/// Whether one file of an output is here and intact, even if the rest is not here.
 pub fn has_file(plan: &Plan, path: &str, run: &Path) -> bool {
     let Some(task) = plan.maker(path) else {
         return run.join(path).exists();
@@ -62,47 +65,49 @@ pub fn has_file(plan: &Plan, path: &str, run: &Path) -> bool {
     name == Path::new(BUILD_RECORD) || built.is_whole(&output, name)
 }
 
-/// The state of all tasks. What led to an index that is there, or to a table, is not needed any more: if it is gone, or never was here as a whole, it counts as done.
-pub fn states<'p>(plan: &'p Plan, run: &Path) -> Vec<(&'p Task, State)> {
-    let look = |task: &Task, is_needed: bool| match state(plan, task, run) {
-        State::Missing | State::Partial if !is_needed => State::Done,
+/// The outputs of all tasks. Intermediate outputs of a result that is there count as done, even if
+/// they are gone.
+pub fn output_states<'p>(plan: &'p Plan, run: &Path) -> Vec<(&'p Task, OutputState)> {
+    let look = |task: &Task, is_needed: bool| match output_state(plan, task, run) {
+        OutputState::Missing | OutputState::Partial if !is_needed => OutputState::Done,
         found => found,
     };
     backwards(plan, look)
 }
 
-/// The state of all tasks that lead to something that is not there yet; the others are not looked at, and count as done.
-pub fn needed<'p>(plan: &'p Plan, run: &Path) -> Vec<(&'p Task, State)> {
+/// The outputs of all tasks that a missing result needs; the others are not read and count as done.
+pub fn needed_outputs<'p>(plan: &'p Plan, run: &Path) -> Vec<(&'p Task, OutputState)> {
     backwards(plan, |task, is_needed| {
         if is_needed {
-            state(plan, task, run)
+            output_state(plan, task, run)
         } else {
-            State::Done
+            OutputState::Done
         }
     })
 }
 
-/// The tasks that are to be done.
-pub fn left<'p>(plan: &'p Plan, run: &Path) -> Vec<&'p Task> {
-    needed(plan, run)
+/// The tasks that must still run.
+pub fn unfinished_tasks<'p>(plan: &'p Plan, run: &Path) -> Vec<&'p Task> {
+    needed_outputs(plan, run)
         .into_iter()
-        .filter(|(_, state)| *state != State::Done)
+        .filter(|(_, state)| *state != OutputState::Done)
         .map(|(task, _)| task)
         .collect()
 }
 
-/// Looks at the last tasks first, and says of each whether it is needed. A commit needs nothing any more, but for a table that was asked for as well.
-fn backwards(plan: &Plan, look: impl Fn(&Task, bool) -> State) -> Vec<(&Task, State)> {
+/// Visits the last tasks first, and tells `look` of each whether it is needed. After a commit only
+/// the table may still be needed.
+fn backwards(plan: &Plan, look: impl Fn(&Task, bool) -> OutputState) -> Vec<(&Task, OutputState)> {
     let (mut states, mut is_needed, mut is_committed) =
         (Vec::with_capacity(plan.tasks.len()), true, false);
     for task in plan.tasks.iter().rev() {
         let is_excused = is_committed && task.kind() != TaskKind::Table;
         let found = look(task, (is_needed || task.kind().is_result()) && !is_excused);
-        is_committed &= task.kind() != TaskKind::Table || found == State::Done;
+        is_committed &= task.kind() != TaskKind::Table || found == OutputState::Done;
         if task.kind().is_result() {
-            is_needed = found != State::Done;
+            is_needed = found != OutputState::Done;
         }
-        is_committed |= task.kind() == TaskKind::Commit && found == State::Done;
+        is_committed |= task.kind() == TaskKind::Commit && found == OutputState::Done;
         states.push((task, found));
     }
     states.reverse();
@@ -132,7 +137,7 @@ fn ensure_made(plan: &Plan, task: &Task, output: &Path) -> Result<()> {
     if task.kind() == TaskKind::Ranges {
         let open = |(range, of): (usize, &BlotRange)| {
             let index = Index::open_range(&output.join(range_name(range)), of.buckets(), None)?;
-            // These are the files of what was gathered.
+            // The files are links to those of the gathered index.
             if index.manifest.scheme == plan.options.scheme {
                 Ok(())
             } else {
@@ -141,7 +146,7 @@ fn ensure_made(plan: &Plan, task: &Task, output: &Path) -> Result<()> {
         };
         return plan.ranges.iter().enumerate().try_for_each(open);
     }
-    // A table appears when it is whole, and says nothing of itself.
+    // A table appears when it is complete, and has no record.
     if task.kind() == TaskKind::Table {
         return Ok(());
     }
@@ -157,15 +162,16 @@ fn ensure_made(plan: &Plan, task: &Task, output: &Path) -> Result<()> {
     built.verify(output)
 }
 
-/// Makes way for a task: false if there is nothing left to do. What is damaged is removed, and what is needed must be there.
+/// Prepares to run a task: removes a damaged output, and ensures that inputs are there. Returns
+/// false if the output is complete.
 pub fn prepare(plan: &Plan, task: &Task, run: &Path) -> Result<bool> {
     let output = run.join(&task.output);
-    match state(plan, task, run) {
-        State::Done => return Ok(false),
-        State::Damaged(_) | State::Partial => {
+    match output_state(plan, task, run) {
+        OutputState::Done => return Ok(false),
+        OutputState::Damaged(_) | OutputState::Partial => {
             fs::remove_dir_all(&output).map_err(|error| Error::io(output.display(), error))?
         }
-        State::Missing => {}
+        OutputState::Missing => {}
     }
     if let Some(missing) = task.inputs.iter().find(|input| !run.join(input).exists()) {
         let maker = plan

@@ -1,10 +1,10 @@
 //! Running a task: the library is called with what the task says.
 
-use super::{
-    engine::Verdict,
-    gather::{gather_index, number_changes, write_input},
-    plan::{Plan, PlanOptions, TableOptions, Task, Work, write_owners},
-    state::{State, prepare, state},
+use crate::cluster::{
+    engines::Verdict,
+    plan::{Plan, PlanOptions, TableOptions, Task, TaskWork, write_owners},
+    run::gather::{gather_index, number_changes, write_input},
+    run::output_state::{OutputState, output_state, prepare},
 };
 use crate::{
     base::{
@@ -56,7 +56,8 @@ impl TaskError {
 
 /// Runs a task of a plan unless its output is there already.
 ///
-/// `copies`: where copies of its documents are, if they were sent to this machine. May change the working directory of
+/// `copies`: where copies of its documents are, if they were sent to this machine. May change the
+/// working directory of
 /// the process, as relative paths of documents start where the plan was made.
 pub fn run_task(plan: &Plan, task: &Task, run: &Path, copies: Option<&Path>) -> Verdict {
     let execution = TaskExecution {
@@ -69,7 +70,7 @@ pub fn run_task(plan: &Plan, task: &Task, run: &Path, copies: Option<&Path>) -> 
         return Verdict::Done;
     };
     // Another process that runs the same task may have been faster.
-    if state(plan, task, run) == State::Done {
+    if output_state(plan, task, run) == OutputState::Done {
         return Verdict::Done;
     }
     if error.is_of_machine() {
@@ -102,8 +103,8 @@ impl TaskExecution<'_> {
         }
         let reads_corpus = match self.task.work {
             // With copies the directory need not exist on this machine.
-            Work::Map { .. } => self.copies.is_none(),
-            Work::NumberChanges { .. } | Work::Gather(_) | Work::Commit { .. } => true,
+            TaskWork::Map { .. } => self.copies.is_none(),
+            TaskWork::NumberChanges { .. } | TaskWork::Gather(_) | TaskWork::Commit { .. } => true,
             _ => false,
         };
         if reads_corpus {
@@ -139,17 +140,19 @@ impl TaskExecution<'_> {
         let step = self.step();
         let output = self.output();
         match &self.task.work {
-            Work::Base { index, checksum } => {
+            TaskWork::Base { index, checksum } => {
                 stage_base(&step, Path::new(index), checksum, &output)
             }
-            Work::Map {
+            TaskWork::Map {
                 slice, with_files, ..
             } => self.map(slice, *with_files),
-            Work::Number { documents } => number_documents(&step, &self.paths(documents), &output),
-            Work::NumberChanges { base, slices } => {
+            TaskWork::Number { documents } => {
+                number_documents(&step, &self.paths(documents), &output)
+            }
+            TaskWork::NumberChanges { base, slices } => {
                 number_changes(self.plan, self.run, &step, base, slices, &output)
             }
-            Work::Reduce {
+            TaskWork::Reduce {
                 targets,
                 runs,
                 words,
@@ -163,21 +166,21 @@ impl TaskExecution<'_> {
                     &output,
                 )
             }
-            Work::Sets { sets } => {
+            TaskWork::Sets { sets } => {
                 let buckets = SegmentFiles::parts(self.options().parts)?;
                 join_sets(&step, &buckets, &self.paths(sets), &output)
             }
-            Work::Part { numbers, postings } => {
+            TaskWork::Part { numbers, postings } => {
                 finish_part(&step, &self.path(numbers), &self.path(postings), &output)
             }
-            Work::Gather(files) => {
+            TaskWork::Gather(files) => {
                 write_input(self.plan, self.run)?;
                 gather_index(self.plan, self.run, files, &output)
             }
-            Work::Ranges { index } => {
+            TaskWork::Ranges { index } => {
                 stage_ranges(&self.path(index), self.options().parts, &output)
             }
-            Work::Count {
+            TaskWork::Count {
                 index,
                 max_df,
                 since,
@@ -190,13 +193,13 @@ impl TaskExecution<'_> {
                 };
                 count_range(&step, &self.path(index), &range, &output)
             }
-            Work::Table {
+            TaskWork::Table {
                 index,
                 counts,
                 options,
                 since,
             } => self.table(index, counts, options, *since),
-            Work::Commit {
+            TaskWork::Commit {
                 gathered, known, ..
             } => self.commit(gathered, known),
         }
@@ -214,7 +217,7 @@ impl TaskExecution<'_> {
             with_files,
         };
         let settings = self.options().slice_settings(self.path(slice), self.copies);
-        build_runs(&options, &runs, &settings, &self.output(), &mut NoWatch).map(drop)
+        build_runs(&options, &runs, &settings, &self.output(), &mut NoObserver).map(drop)
     }
 
     fn table(
@@ -233,7 +236,7 @@ impl TaskExecution<'_> {
                     &LeaveOut::default(),
                     &index,
                     out,
-                    &mut NoWatch,
+                    &mut NoObserver,
                     &mut |_, _| (),
                 )
                 .map(drop)
@@ -308,9 +311,9 @@ fn write_atomically(
 }
 
 /// Problems are kept in the record of the output, and nothing else is reported while a task runs.
-struct NoWatch;
+struct NoObserver;
 
-impl Observer for NoWatch {
+impl Observer for NoObserver {
     fn problem(&mut self, _: &Problem) {}
     fn progress(&mut self, _: u64, _: u64) {}
 }
