@@ -9,8 +9,8 @@ pub const PROGRAMS: [(&str, &[&str]); 7] = [
     (
         "dedup-index",
         &[
-            "build", "add", "remove", "sync", "merge", "split", "step", "compact", "pin", "unpin",
-            "stats", "verify", "dump",
+            "build", "add", "remove", "sync", "merge", "split", "compact", "pin", "unpin", "stats",
+            "verify", "dump",
         ],
     ),
     (
