@@ -3,7 +3,7 @@
 use dedup::{
     base::{error::Problem, files::TempDir, parallel::Limits},
     commands::{BlotOptions, BuildOptions, Observer, Settings, build},
-    index::Means,
+    index::Resources,
     text::{corpus, stream::Form},
 };
 use std::{env, error::Error, path::PathBuf};
@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         blots: BlotOptions::default(),
         parts: 1,
         dictionary: false,
-        means: Means {
+        resources: Resources {
             memory_bytes: limits.memory_bytes,
             threads: limits.threads,
             tmp_dir: TempDir(None),

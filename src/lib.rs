@@ -68,7 +68,7 @@
 //! use dedup::{
 //!     base::{error::Problem, files::TempDir, parallel::Limits},
 //!     commands::{Answers, BlotOptions, BuildOptions, QueryOptions, Settings, Watch, build, query},
-//!     index::{Index, Means},
+//!     index::{Index, Resources},
 //!     similar::Score,
 //!     text::{corpus, stream::Form},
 //! };
@@ -95,8 +95,8 @@
 //!     limits: Limits::new(1, 64 << 20),
 //!     corpus: corpus::Options::of_files(vec![path(name)]),
 //! };
-//! let means = Means { memory_bytes: 64 << 20, threads: 1, tmp_dir: TempDir(None) };
-//! let options = BuildOptions { blots: BlotOptions::default(), parts: 1, dictionary: false, means };
+//! let resources = Resources { memory_bytes: 64 << 20, threads: 1, tmp_dir: TempDir(None) };
+//! let options = BuildOptions { blots: BlotOptions::default(), parts: 1, dictionary: false, resources };
 //! build(&options, &settings("original.txt"), &path("my.idx"), &mut Quiet)?;
 //!
 //! let options = QueryOptions {

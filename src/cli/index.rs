@@ -20,7 +20,7 @@ use crate::{
         add, build, compact, dump, dump_blot, dump_dictionary, merge, pin, remove, split, sync,
         unpin,
     },
-    index::{Index, Manifest, Means, verify},
+    index::{Index, Manifest, Resources, verify},
     text::stream::Form,
 };
 use clap::{Args, Parser, Subcommand};
@@ -87,8 +87,8 @@ impl MeansArgs {
         self.memory.unwrap_or_else(|| machine_memory() / 4)
     }
 
-    pub(super) fn means(&self, threads: Option<u32>) -> Means {
-        Means {
+    pub(super) fn resources(&self, threads: Option<u32>) -> Resources {
+        Resources {
             memory_bytes: self.memory_bytes(),
             threads: threads_of(threads),
             tmp_dir: TempDir(self.tmp_dir.clone()),
@@ -113,7 +113,7 @@ struct BuildArgs {
     #[arg(long)]
     dictionary: bool,
     #[command(flatten)]
-    means: MeansArgs,
+    resources: MeansArgs,
     #[command(flatten)]
     blots: BlotArgs,
     #[command(flatten)]
@@ -124,8 +124,11 @@ struct BuildArgs {
 
 impl BuildArgs {
     fn settings(&self) -> Settings {
-        self.run
-            .settings(Form::Binary, self.means.under_way(), self.tokens.is_dna())
+        self.run.settings(
+            Form::Binary,
+            self.resources.under_way(),
+            self.tokens.is_dna(),
+        )
     }
 }
 
@@ -133,7 +136,7 @@ impl BuildArgs {
 #[derive(Args, Debug)]
 struct ChangeArgs {
     #[command(flatten)]
-    means: MeansArgs,
+    resources: MeansArgs,
     /// Leave segments as they are, however many there are
     #[arg(long)]
     no_compact: bool,
@@ -149,7 +152,7 @@ impl ChangeArgs {
     fn options(&self) -> ChangeOptions {
         ChangeOptions {
             blots: self.blots.options(&self.tokens),
-            means: self.means.means(self.run.common.threads),
+            resources: self.resources.resources(self.run.common.threads),
             compacts: !self.no_compact,
         }
     }
@@ -160,7 +163,7 @@ impl ChangeArgs {
         let is_dna = scheme.tokens.is_dna();
         Ok(self
             .run
-            .settings(Form::Binary, self.means.under_way(), is_dna))
+            .settings(Form::Binary, self.resources.under_way(), is_dna))
     }
 }
 
@@ -186,7 +189,7 @@ struct RemoveArgs {
     #[arg(short = '0', requires = "files_from")]
     null: bool,
     #[command(flatten)]
-    means: MeansArgs,
+    resources: MeansArgs,
     /// Leave segments as they are, however many there are
     #[arg(long)]
     no_compact: bool,
@@ -227,7 +230,7 @@ struct MergeArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     parts: Option<u32>,
     #[command(flatten)]
-    means: MeansArgs,
+    resources: MeansArgs,
     /// How many threads work [default: one a core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Option<u32>,
@@ -252,7 +255,7 @@ struct SplitArgs {
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
     #[command(flatten)]
-    means: MeansArgs,
+    resources: MeansArgs,
     /// How many threads work [default: one a core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Option<u32>,
@@ -265,7 +268,7 @@ struct CompactArgs {
     #[command(flatten)]
     _quiet: QuietArgs,
     #[command(flatten)]
-    means: MeansArgs,
+    resources: MeansArgs,
     /// How many threads work [default: one a core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Option<u32>,
@@ -420,14 +423,15 @@ impl Tool for Arguments {
                     &args.of.index,
                     args.parts,
                     &args.output,
-                    &args.means.means(args.threads),
+                    &args.resources.resources(args.threads),
                 )?;
                 Ok(ExitCode::SUCCESS)
             }
-            Some(Command::Compact(args)) => {
-                Ok(compact(&args.of.index, &args.means.means(args.threads))
-                    .map(|()| ExitCode::SUCCESS)?)
-            }
+            Some(Command::Compact(args)) => Ok(compact(
+                &args.of.index,
+                &args.resources.resources(args.threads),
+            )
+            .map(|()| ExitCode::SUCCESS)?),
             Some(Command::Pin(PinArgs {
                 of,
                 name,
@@ -464,15 +468,15 @@ impl Tool for Arguments {
 }
 
 fn run_build(args: &BuildArgs) -> Result<ExitCode, anyhow::Error> {
-    let (blots, means) = (
+    let (blots, resources) = (
         args.blots.options(&args.tokens),
-        args.means.means(args.run.common.threads),
+        args.resources.resources(args.run.common.threads),
     );
     let options = BuildOptions {
         blots,
         parts: args.parts,
         dictionary: args.dictionary,
-        means,
+        resources,
     };
     let settings = args.settings();
     let summary = watched(&name::<Arguments>(), &args.run, false, |watch| {
@@ -520,7 +524,7 @@ fn run_sync(args: &SyncArgs) -> Result<ExitCode, anyhow::Error> {
 fn run_remove(args: &RemoveArgs) -> Result<ExitCode, anyhow::Error> {
     let options = ChangeOptions {
         blots: BlotOptions::default(),
-        means: args.means.means(None),
+        resources: args.resources.resources(None),
         compacts: !args.no_compact,
     };
     let listed = args
@@ -548,9 +552,15 @@ fn run_remove(args: &RemoveArgs) -> Result<ExitCode, anyhow::Error> {
 }
 
 fn run_merge(args: &MergeArgs) -> Result<ExitCode, anyhow::Error> {
-    let means = args.means.means(args.threads);
+    let resources = args.resources.resources(args.threads);
     let complaints = &mut Complaints::new(name::<Arguments>(), args.quiet && args.skip_bad);
-    let summary = merge(&args.inputs, args.parts, &args.output, &means, complaints)?;
+    let summary = merge(
+        &args.inputs,
+        args.parts,
+        &args.output,
+        &resources,
+        complaints,
+    )?;
     Ok(exit_code(summary.problems, args.skip_bad))
 }
 

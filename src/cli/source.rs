@@ -8,7 +8,7 @@ use super::{
 use crate::{
     base::{error::Problem, files, parallel::Limits},
     commands::{BuildOptions, Observer, Settings, build},
-    index::{Index, Means},
+    index::{Index, Resources},
     text::stream::Form,
 };
 use anyhow::{Context, bail};
@@ -183,7 +183,7 @@ impl MakingArgs {
             blots: self.blots.options(&self.tokens),
             parts: 1,
             dictionary,
-            means: Means {
+            resources: Resources {
                 memory_bytes: self.memory_bytes(),
                 threads: threads_of(run.common.threads),
                 tmp_dir: files::TempDir(self.tmp_dir.clone()),

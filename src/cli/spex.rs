@@ -13,7 +13,7 @@ use super::{
 use crate::{
     base::files::TempDir,
     commands::{SpexOptions, SpexOutput, SpexSummary, spex, spex_add},
-    index::Means,
+    index::Resources,
     report::plot_passes,
     text::stream::Form,
 };
@@ -223,7 +223,7 @@ impl Arguments {
         };
         // One counter is left when postings are sorted: they may have what the other one had.
         let memory_bytes = self.memory.max(LEAST_MEMORY);
-        let means = Means {
+        let resources = Resources {
             memory_bytes,
             threads: threads_of(self.run.common.threads),
             tmp_dir: TempDir(self.tmp_dir.clone()),
@@ -235,7 +235,7 @@ impl Arguments {
             counter_bytes: self.memory,
             select: select.into(),
             within: self.within,
-            means,
+            resources,
         })
     }
 }

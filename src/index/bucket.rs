@@ -19,12 +19,12 @@ pub enum NumberShape {
 }
 
 #[derive(Debug, Clone)]
-pub enum Numbers {
+pub enum NumberCodec {
     Code(NumberCode),
     Fixed(u32),
 }
 
-impl Numbers {
+impl NumberCodec {
     pub fn shape(&self) -> NumberShape {
         match self {
             Self::Code(code) => NumberShape::Code(code.widths().to_vec()),
@@ -71,7 +71,7 @@ pub fn put<K: Key>(
     first_blot: u64,
     blot_of: impl Fn(&K) -> u64,
     rice: u32,
-    numbers: &Numbers,
+    numbers: &NumberCodec,
 ) {
     bits.bytes.clear();
     let mut next = first_blot;
@@ -90,7 +90,7 @@ pub fn put<K: Key>(
 }
 
 /// A bucket that is read.
-pub struct Bucket<'a> {
+pub struct EncodedBucket<'a> {
     blots: u64,
     gaps: BitReader<'a>,
     numbers: BitReader<'a>,
@@ -101,22 +101,22 @@ pub struct Bucket<'a> {
 
 /// It cannot be a bucket.
 #[derive(Debug, Clone, Copy)]
-pub struct Broken;
+pub struct BrokenBucket;
 
-impl<'a> Bucket<'a> {
-    pub fn new(bytes: &'a [u8], range: [u64; 2], rice: u32) -> Result<Self, Broken> {
+impl<'a> EncodedBucket<'a> {
+    pub fn new(bytes: &'a [u8], range: [u64; 2], rice: u32) -> Result<Self, BrokenBucket> {
         let mut fields = Fields::new(bytes);
         let blots = fields
             .varint("number of blots in a bucket")
-            .map_err(|_| Broken)?;
+            .map_err(|_| BrokenBucket)?;
         let gap_bytes = fields
             .varint("bytes of gaps in a bucket")
-            .map_err(|_| Broken)?;
+            .map_err(|_| BrokenBucket)?;
         let rest = &bytes[bytes.len() - fields.left() as usize..];
         let (gaps, numbers) = usize::try_from(gap_bytes)
             .ok()
             .and_then(|length| rest.split_at_checked(length))
-            .ok_or(Broken)?;
+            .ok_or(BrokenBucket)?;
         Ok(Self {
             blots,
             gaps: BitReader::new(gaps),
@@ -127,7 +127,7 @@ impl<'a> Bucket<'a> {
     }
 
     /// The number that stands with a blot.
-    pub fn find(mut self, sought: u64, numbers: &Numbers) -> Result<Option<u32>, Broken> {
+    pub fn find(mut self, sought: u64, numbers: &NumberCodec) -> Result<Option<u32>, BrokenBucket> {
         let mut next = Some(self.range[0]);
         for index in 0..self.blots {
             let blot = self.next_blot(next)?;
@@ -135,7 +135,7 @@ impl<'a> Bucket<'a> {
                 return if blot == sought {
                     numbers
                         .take_at(&mut self.numbers, index)
-                        .ok_or(Broken)
+                        .ok_or(BrokenBucket)
                         .map(Some)
                 } else {
                     Ok(None)
@@ -147,9 +147,9 @@ impl<'a> Bucket<'a> {
     }
 
     /// Calls `each` with every blot and its number.
-    pub fn for_each<E: From<Broken>>(
+    pub fn for_each<E: From<BrokenBucket>>(
         mut self,
-        numbers: &Numbers,
+        numbers: &NumberCodec,
         mut each: impl FnMut(u64, u32) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut next = Some(self.range[0]);
@@ -160,7 +160,7 @@ impl<'a> Bucket<'a> {
                 numbers
                     .take(&mut self.numbers)
                     .filter(|_| !self.numbers.is_past_end())
-                    .ok_or(Broken)?,
+                    .ok_or(BrokenBucket)?,
             )?;
             next = blot.checked_add(1);
         }
@@ -170,25 +170,26 @@ impl<'a> Bucket<'a> {
     /// Calls `each` with every number, whatever blot it stands with.
     pub fn for_each_number(
         mut self,
-        numbers: &Numbers,
+        numbers: &NumberCodec,
         mut each: impl FnMut(u32),
-    ) -> Result<(), Broken> {
+    ) -> Result<(), BrokenBucket> {
         for _ in 0..self.blots {
             each(
                 numbers
                     .take(&mut self.numbers)
                     .filter(|_| !self.numbers.is_past_end())
-                    .ok_or(Broken)?,
+                    .ok_or(BrokenBucket)?,
             );
         }
         Ok(())
     }
 
-    fn next_blot(&mut self, next: Option<u64>) -> Result<u64, Broken> {
+    fn next_blot(&mut self, next: Option<u64>) -> Result<u64, BrokenBucket> {
         let blot = next
-            .ok_or(Broken)?
+            .ok_or(BrokenBucket)?
             .checked_add(self.gaps.take_rice(self.rice))
             .filter(|&blot| blot <= self.range[1]);
-        blot.filter(|_| !self.gaps.is_past_end()).ok_or(Broken)
+        blot.filter(|_| !self.gaps.is_past_end())
+            .ok_or(BrokenBucket)
     }
 }

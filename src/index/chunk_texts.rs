@@ -21,7 +21,7 @@ const ENTRY_BYTES: u64 = 16;
 const PIECE_BYTES: u64 = 1 << 16;
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Description {
+struct ChunkTextsDescription {
     kind: String,
     chunks: u64,
     /// Where the texts start, and the entries.
@@ -76,7 +76,7 @@ impl ChunkTextWriter {
             self.entries.read_at(&mut self.piece, start)?;
             self.out.write_all(&self.piece).map_err(failed)?;
         }
-        let description = Description {
+        let description = ChunkTextsDescription {
             kind: KIND.to_owned(),
             chunks: bytes / ENTRY_BYTES,
             texts: self.texts,
@@ -90,7 +90,7 @@ impl ChunkTextWriter {
 /// Such a file.
 pub struct ChunkTexts {
     file: Sealed,
-    description: Description,
+    description: ChunkTextsDescription,
 }
 
 impl ChunkTexts {
@@ -100,7 +100,7 @@ impl ChunkTexts {
             return Ok(None);
         };
         let file = seal.open(directory)?;
-        let description: Description = file.describe()?;
+        let description: ChunkTextsDescription = file.describe()?;
         if description.kind != KIND {
             return Err(file.damaged(0, "not the texts of chunks"));
         }

@@ -3,18 +3,18 @@
 //! Of a whole index the documents are numbered anew, without gaps: what comes out is, byte for byte, what `build` makes of the same documents.
 
 use super::{
-    documents::Effects,
-    manifest::{Manifest, PartOf, SegmentEntry},
+    documents::CommitEffects,
+    manifest::{BlotRange, Manifest, SegmentEntry},
     merge::Merger,
-    numbers::NumberSet,
+    number_set::NumberSet,
     open::Index,
-    segment::{Means, SegmentFiles},
+    segment::{Resources, SegmentFiles},
     view::View,
-    words::WordMerger,
+    word_file::WordMerger,
 };
 use crate::{
     base::error::Result,
-    index::posting::{BUCKETS, Key, NARROW_BITS, SLICES, Sorting, SpillTo, WordLists},
+    index::posting::{BUCKETS, Inversion, Key, NARROW_BITS, SLICES, SpillTo, WordLists},
 };
 use std::{collections::BTreeMap, ops::Range, path::Path};
 
@@ -93,20 +93,25 @@ impl Index {
     }
 
     /// Writes some neighbouring segments as one, and gives the manifest that names it. Of older ones than the newest two may be left, see `Index::joined`.
-    pub fn compacted(&self, range: Range<usize>, means: &Means) -> Result<Manifest> {
+    pub fn compacted(&self, range: Range<usize>, resources: &Resources) -> Result<Manifest> {
         if range.end < self.segments.len() {
-            return self.joined(range, means);
+            return self.joined(range, resources);
         }
         let from = range.start;
         let view = View::of_newest(self, from)?;
         let generation = self.manifest.generation + 1;
         let effects = if from == 0 {
-            Effects::default()
+            CommitEffects::default()
         } else {
             self.effects_from(from)?
         };
-        let segment =
-            self.write_segment(generation, self.changes_of(&range), &view, &effects, means)?;
+        let segment = self.write_segment(
+            generation,
+            self.changes_of(&range),
+            &view,
+            &effects,
+            resources,
+        )?;
         let numbers = if from == 0 {
             view.documents() as u32
         } else {
@@ -127,7 +132,7 @@ impl Index {
 
     /// The same of segments that newer ones follow, which may say something of any number in them: documents and contents keep their numbers. A content whose
     /// first document is gone stands under the number of that, in a segment of its own, of which the next one says that its documents are gone.
-    fn joined(&self, range: Range<usize>, means: &Means) -> Result<Manifest> {
+    fn joined(&self, range: Range<usize>, resources: &Resources) -> Result<Manifest> {
         let end = self.manifest.segments[range.end - 1].changes[1];
         let then = Self::open_as_of(&self.directory, &self.manifest.at(&self.directory, end)?)?;
         let (without, with) = (
@@ -138,15 +143,15 @@ impl Index {
         let mut effects = then.effects_on_older(range.start)?;
         let mut segments = self.manifest.segments[..range.start].to_vec();
         if without.documents() > 0 {
-            segments.push(self.write_segment(generation, changes, &without, &effects, means)?);
+            segments.push(self.write_segment(generation, changes, &without, &effects, resources)?);
             (generation, changes) = (generation + 1, [end; 2]);
-            effects = Effects {
+            effects = CommitEffects {
                 gone: without.numbers()?.collect(),
-                ..Effects::default()
+                ..CommitEffects::default()
             };
         }
         effects.free = then.free_numbers()?;
-        segments.push(self.write_segment(generation, changes, &with, &effects, means)?);
+        segments.push(self.write_segment(generation, changes, &with, &effects, resources)?);
         segments.extend_from_slice(&self.manifest.segments[range.end..]);
         Ok(Manifest {
             generation,
@@ -169,8 +174,8 @@ impl Index {
         generation: u64,
         changes: [u64; 2],
         view: &View<'_>,
-        effects: &Effects,
-        means: &Means,
+        effects: &CommitEffects,
+        resources: &Resources,
     ) -> Result<SegmentEntry> {
         let parts = SegmentFiles::parts(
             self.manifest
@@ -186,11 +191,11 @@ impl Index {
             scheme: &self.manifest.scheme,
             parts,
         };
-        write(view, &files, effects, means)
+        write(view, &files, effects, resources)
     }
 
     /// What the segments from one on, which become the newest, together do to the older ones.
-    fn effects_from(&self, from: usize) -> Result<Effects> {
+    fn effects_from(&self, from: usize) -> Result<CommitEffects> {
         let mut free: Vec<u32> = self.free_numbers()?.iter().collect();
         for (segment, newer) in self.segments.iter().enumerate().skip(from) {
             // Another document will stand for what is posted under the number of one that is gone.
@@ -204,14 +209,14 @@ impl Index {
                 }
             }
         }
-        Ok(Effects {
+        Ok(CommitEffects {
             free: free.into_iter().collect(),
             ..self.effects_on_older(from)?
         })
     }
 
     /// The numbers of older segments that those from one on retire, or let go.
-    fn effects_on_older(&self, from: usize) -> Result<Effects> {
+    fn effects_on_older(&self, from: usize) -> Result<CommitEffects> {
         let is_older = |number: u32| -> Result<bool> {
             for segment in &self.segments[..from] {
                 if segment.documents.place_of(number)?.is_some() {
@@ -231,16 +236,16 @@ impl Index {
                 }
             }
         }
-        Ok(Effects {
+        Ok(CommitEffects {
             retired: retired.into_iter().collect(),
             gone: gone.into_iter().collect(),
-            ..Effects::default()
+            ..CommitEffects::default()
         })
     }
 }
 
 /// Where an index is written that is made of others.
-pub struct Rewritten<'a> {
+pub struct IndexRewrite<'a> {
     pub directory: &'a Path,
     pub generation: u64,
     /// The first and the last generation whose changes it holds.
@@ -248,12 +253,12 @@ pub struct Rewritten<'a> {
     pub scheme: &'a str,
     pub parts: u32,
     /// Only a range of the blots.
-    pub range: Option<PartOf>,
+    pub range: Option<BlotRange>,
 }
 
-impl Rewritten<'_> {
+impl IndexRewrite<'_> {
     /// Writes all files of the index, and gives the manifest that names them.
-    pub fn write(&self, view: &View<'_>, means: &Means) -> Result<Manifest> {
+    pub fn write(&self, view: &View<'_>, resources: &Resources) -> Result<Manifest> {
         let parts = match &self.range {
             Some(range) => [range.buckets]
                 .map(|[first, end]| first as usize..end as usize)
@@ -268,7 +273,7 @@ impl Rewritten<'_> {
             scheme: self.scheme,
             parts,
         };
-        let segment = write(view, &files, &Effects::default(), means)?;
+        let segment = write(view, &files, &CommitEffects::default(), resources)?;
         Ok(Manifest {
             dedup: "index".to_owned(),
             version: super::manifest::VERSION,
@@ -288,26 +293,26 @@ impl Rewritten<'_> {
 fn write(
     view: &View<'_>,
     files: &SegmentFiles<'_>,
-    effects: &Effects,
-    means: &Means,
+    effects: &CommitEffects,
+    resources: &Resources,
 ) -> Result<SegmentEntry> {
     if view.bits <= NARROW_BITS {
-        write_as::<u64>(view, files, effects, means)
+        write_as::<u64>(view, files, effects, resources)
     } else {
-        write_as::<u128>(view, files, effects, means)
+        write_as::<u128>(view, files, effects, resources)
     }
 }
 
 fn write_as<K: Key>(
     view: &View<'_>,
     files: &SegmentFiles<'_>,
-    effects: &Effects,
-    means: &Means,
+    effects: &CommitEffects,
+    resources: &Resources,
 ) -> Result<SegmentEntry> {
     let is_large =
-        view.stored_blots().saturating_mul(size_of::<K>() as u64) > means.memory_bytes / 2;
+        view.stored_blots().saturating_mul(size_of::<K>() as u64) > resources.memory_bytes / 2;
     let targets = view.targets()?;
-    let (mut ranges, threads) = (view.ranges(), means.threads);
+    let (mut ranges, threads) = (view.ranges(), resources.threads);
     let is_wanted = |slices: &Range<usize>| {
         files
             .parts
@@ -315,9 +320,9 @@ fn write_as<K: Key>(
             .any(|part| part.contains(&(slices.start / (SLICES / BUCKETS))))
     };
     ranges.retain(is_wanted);
-    let share_bytes = means.memory_bytes / (8 * threads as u64);
+    let share_bytes = resources.memory_bytes / (8 * threads as u64);
     let spill = is_large.then_some(SpillTo {
-        directory: &means.tmp_dir,
+        directory: &resources.tmp_dir,
         set_bytes: share_bytes,
     });
     let most_known = if is_large {
@@ -325,7 +330,7 @@ fn write_as<K: Key>(
     } else {
         usize::MAX
     };
-    let sorting = Sorting {
+    let sorting = Inversion {
         bits: view.bits,
         documents: view.documents() as u32,
         threads,

@@ -1,11 +1,11 @@
 //! The documents of a segment: a row each, their ids, and the orders in which they are looked up.
 //!
 //! A row has 52 bytes: number, representative, size, tokens, blots, hash, hash of the id, posted blots. Rows stand by rising number. Two lists of row numbers, by the hash of the id and by the hash of the content, find a document without reading the rest.
-//! What the commit did to documents of older segments stands here as well: see [`Effects`].
+//! What the commit did to documents of older segments stands here as well: see [`CommitEffects`].
 
 use super::{
-    ids::{Ids, Section, section},
-    numbers::NumberSet,
+    id_section::{IdSection, Section, section},
+    number_set::NumberSet,
 };
 use crate::base::{
     error::{Error, Result},
@@ -17,7 +17,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// What an index knows of a document, but for its id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Row {
+pub struct DocumentRow {
     pub number: u32,
     /// Whose postings are those of this content: the first document that had it. It may be gone itself, its number stays taken.
     pub representative: u32,
@@ -42,12 +42,12 @@ const GUESSES: u32 = 12;
 
 /// A row and its id.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Document {
+pub struct IndexedDocument {
     pub id: String,
-    pub row: Row,
+    pub row: DocumentRow,
 }
 
-impl Row {
+impl DocumentRow {
     /// A document that has no number yet.
     pub fn new(bytes: Option<u64>, tokens: u32, hash: Option<u128>) -> Self {
         Self {
@@ -121,12 +121,12 @@ impl Row {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Description {
+struct DocumentsDescription {
     kind: String,
     rows: u64,
     row_section: Section,
     #[serde(flatten)]
-    ids: Ids,
+    ids: IdSection,
     by_id: Section,
     by_hash: Section,
     aliases: Section,
@@ -137,7 +137,7 @@ struct Description {
 
 /// What a commit does to older segments, and to the numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Effects {
+pub struct CommitEffects {
     /// In older segments neither the rows nor the postings of these numbers count any more.
     pub retired: NumberSet,
     /// In older segments the rows of these numbers do not count any more, but their postings do: other documents have the same content.
@@ -147,11 +147,19 @@ pub struct Effects {
 }
 
 /// Writes the documents of a segment, given by rising number.
-pub fn write_documents(path: &Path, documents: &mut [Document], effects: &Effects) -> Result<()> {
+pub fn write_documents(
+    path: &Path,
+    documents: &mut [IndexedDocument],
+    effects: &CommitEffects,
+) -> Result<()> {
     write(path, documents, effects).map_err(|error| Error::io(path.display(), error))
 }
 
-fn write(path: &Path, documents: &mut [Document], effects: &Effects) -> io::Result<()> {
+fn write(
+    path: &Path,
+    documents: &mut [IndexedDocument],
+    effects: &CommitEffects,
+) -> io::Result<()> {
     let mut out = SealedWriter::create(path)?;
     let mut bytes = Vec::new();
     for document in documents.iter_mut() {
@@ -159,7 +167,7 @@ fn write(path: &Path, documents: &mut [Document], effects: &Effects) -> io::Resu
         document.row.append_to(&mut bytes);
     }
     let row_section = section(&mut out, &bytes)?;
-    let ids = Ids::write(
+    let ids = IdSection::write(
         &mut out,
         documents.iter().map(|document| document.id.as_str()),
     )?;
@@ -176,7 +184,7 @@ fn write(path: &Path, documents: &mut [Document], effects: &Effects) -> io::Resu
     let gone = section(&mut out, &effects.gone.to_bytes())?;
     let free = section(&mut out, &effects.free.to_bytes())?;
     let (kind, rows) = (KIND.to_owned(), documents.len() as u64);
-    out.finish(&Description {
+    out.finish(&DocumentsDescription {
         kind,
         rows,
         row_section,
@@ -192,7 +200,7 @@ fn write(path: &Path, documents: &mut [Document], effects: &Effects) -> io::Resu
 }
 
 /// Of each alias the representative and its own place, in that order.
-fn alias_pairs(documents: &[Document]) -> Vec<u32> {
+fn alias_pairs(documents: &[IndexedDocument]) -> Vec<u32> {
     let aliases = (0..)
         .zip(documents)
         .filter(|(_, document)| document.row.is_alias());
@@ -215,15 +223,15 @@ fn words(numbers: &[u32]) -> Vec<u8> {
 /// The documents of a segment, read as they are asked for.
 pub struct Documents {
     file: Sealed,
-    description: Description,
-    effects: OnceLock<Effects>,
+    description: DocumentsDescription,
+    effects: OnceLock<CommitEffects>,
 }
 
 impl Documents {
     pub fn open(path: &Path) -> Result<Self> {
         let file = Sealed::open(path)?;
-        let description: Description = file.describe()?;
-        let Description {
+        let description: DocumentsDescription = file.describe()?;
+        let DocumentsDescription {
             rows,
             row_section,
             ids,
@@ -260,11 +268,11 @@ impl Documents {
     }
 
     /// What the commit did to older segments; read when it is first asked for.
-    pub fn effects(&self) -> Result<&Effects> {
+    pub fn effects(&self) -> Result<&CommitEffects> {
         if let Some(effects) = self.effects.get() {
             return Ok(effects);
         }
-        let Description {
+        let DocumentsDescription {
             retired,
             gone,
             free,
@@ -274,7 +282,7 @@ impl Documents {
             NumberSet::read(self.file.bytes(start, length)?)
                 .map_err(|what| self.file.damaged(start, what))
         };
-        let effects = Effects {
+        let effects = CommitEffects {
             retired: set(*retired)?,
             gone: set(*gone)?,
             free: set(*free)?,
@@ -291,8 +299,8 @@ impl Documents {
     }
 
     /// The row at a place, which may be any below `len`.
-    pub fn row(&self, place: u32) -> Result<Row> {
-        Ok(Row::read(self.file.bytes(
+    pub fn row(&self, place: u32) -> Result<DocumentRow> {
+        Ok(DocumentRow::read(self.file.bytes(
             self.description.row_section[0] + u64::from(place) * ROW_BYTES as u64,
             ROW_BYTES as u64,
         )?))
@@ -332,7 +340,7 @@ impl Documents {
     /// The place of the representative with this content.
     pub fn find_hash(&self, hash: u128) -> Result<Option<u32>> {
         let top = |hash: u128| (hash >> 64) as u64;
-        let top_of = |row: &Row| row.hash.map_or(0, top);
+        let top_of = |row: &DocumentRow| row.hash.map_or(0, top);
         self.find_by_hash(&self.description.by_hash, top(hash), top_of, |_, row| {
             Ok(row.hash == Some(hash))
         })
@@ -343,8 +351,8 @@ impl Documents {
         &self,
         list: &Section,
         hash: u64,
-        hash_of: impl Fn(&Row) -> u64,
-        is_right: impl Fn(u32, &Row) -> Result<bool>,
+        hash_of: impl Fn(&DocumentRow) -> u64,
+        is_right: impl Fn(u32, &DocumentRow) -> Result<bool>,
     ) -> Result<Option<u32>> {
         let count = (list[1] / 4) as u32;
         for at in self.first_by_hash(list, count, hash, &hash_of)?..count {
@@ -367,7 +375,7 @@ impl Documents {
         list: &Section,
         count: u32,
         hash: u64,
-        hash_of: impl Fn(&Row) -> u64,
+        hash_of: impl Fn(&DocumentRow) -> u64,
     ) -> Result<u32> {
         let (mut low, mut high, mut least, mut most) = (0, count, 0, u64::MAX);
         for step in 0.. {

@@ -27,7 +27,7 @@ pub struct Manifest {
     pub numbers: u32,
     /// Only a range of the blots is here; the rest is elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub range: Option<PartOf>,
+    pub range: Option<BlotRange>,
     /// Each segment has a dictionary: how often each word stands in which document.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dictionary: bool,
@@ -68,7 +68,7 @@ fn not_an_index(directory: &Path) -> String {
 
 /// What part of an index this is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PartOf {
+pub struct BlotRange {
     /// The top eight bits of its blots are from the first to, but not including, the second.
     pub buckets: [u32; 2],
     /// In how many parts the postings of the whole were.
@@ -128,7 +128,7 @@ impl FileSeal {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Checked {
+struct SealedManifest {
     #[serde(flatten)]
     manifest: Manifest,
     checksum: String,
@@ -182,7 +182,7 @@ impl Manifest {
             }
             _ => Error::io(path.display(), error),
         })?;
-        let checked: Checked = serde_json::from_slice(&bytes).map_err(|error| {
+        let checked: SealedManifest = serde_json::from_slice(&bytes).map_err(|error| {
             Error::damaged(place(), format!("not the manifest of an index: {error}"))
         })?;
         if checked.manifest.seal() != checked.checksum {
@@ -198,7 +198,7 @@ impl Manifest {
             );
             return Err(Error::damaged(place(), what));
         }
-        if let Some(PartOf {
+        if let Some(BlotRange {
             buckets: [first, end],
             ..
         }) = checked.manifest.range
@@ -214,7 +214,7 @@ impl Manifest {
 
     /// Replaces the manifest in a directory: the commit. All files it names must be on disk already.
     pub fn commit(&self, directory: &Path) -> Result<()> {
-        let checked = Checked {
+        let checked = SealedManifest {
             manifest: self.clone(),
             checksum: self.seal(),
         };

@@ -3,10 +3,10 @@
 //! A blot that stands in one segment only, as most do, keeps its set, translated once. The sets of a blot that stands in several are united; as all
 //! windows of a copied passage have the same sets in the same segments, that is done once, too.
 
-use super::{open::Segment, part::Posted};
+use super::{open::Segment, part::BlotTarget};
 use crate::{
     base::error::{Error, Result},
-    index::posting::{Key, MakeUnits, SetDictionary, Sets, Unit, blots_of},
+    index::posting::{InvertRanges, InvertedRange, Key, SetDictionary, Sets, blots_of},
 };
 use std::{collections::HashMap, ops::Range};
 
@@ -15,7 +15,7 @@ pub const NONE: u32 = u32::MAX;
 
 /// What a blot leads to, of what still counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Found {
+pub enum MergedTarget {
     One(u32),
     /// A set of the merger's dictionary.
     Set(u32),
@@ -23,25 +23,25 @@ pub enum Found {
 
 /// What became of a set.
 #[derive(Debug, Clone, Copy)]
-enum Known {
+enum TranslatedSet {
     NotYet,
     Nothing,
-    Found(Found),
+    MergedTarget(MergedTarget),
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Entry {
+struct MergeEntry {
     blot: u64,
     segment: u32,
-    posted: Posted,
+    posted: BlotTarget,
 }
 
-impl Entry {
+impl MergeEntry {
     /// What it leads to, in its segment.
     fn key(&self) -> u64 {
         let (kind, number) = match self.posted {
-            Posted::One(place) => (0, place),
-            Posted::Set(set) => (1, set),
+            BlotTarget::One(place) => (0, place),
+            BlotTarget::Set(set) => (1, set),
         };
         u64::from(self.segment) << 33 | kind << 32 | u64::from(number)
     }
@@ -54,20 +54,20 @@ pub struct Merger<'v> {
     /// For each segment and place, the new number, or `NONE`.
     targets: &'v [Vec<u32>],
     dictionary: SetDictionary,
-    known: Vec<Vec<Known>>,
+    known: Vec<Vec<TranslatedSet>>,
     /// What became of a blot that stands in several segments, by what it leads to there.
-    unions: HashMap<Box<[u64]>, Option<Found>>,
+    unions: HashMap<Box<[u64]>, Option<MergedTarget>>,
     most_unions: usize,
     key: Vec<u64>,
     list: Vec<u32>,
-    entries: Vec<Entry>,
+    entries: Vec<MergeEntry>,
 }
 
 impl<'v> Merger<'v> {
     pub fn new(bits: u8, segments: &'v [&'v Segment], targets: &'v [Vec<u32>]) -> Self {
         let known = segments
             .iter()
-            .map(|segment| vec![Known::NotYet; segment.sets.len() as usize])
+            .map(|segment| vec![TranslatedSet::NotYet; segment.sets.len() as usize])
             .collect();
         let (unions, key, list, entries) = (HashMap::new(), Vec::new(), Vec::new(), Vec::new());
         Self {
@@ -99,7 +99,7 @@ impl<'v> Merger<'v> {
     pub fn for_each(
         &mut self,
         slices: &Range<usize>,
-        mut each: impl FnMut(u64, Found, &SetDictionary) -> Result<()>,
+        mut each: impl FnMut(u64, MergedTarget, &SetDictionary) -> Result<()>,
     ) -> Result<()> {
         let mut entries = std::mem::take(&mut self.entries);
         let (first, last) = blots_of(slices, self.bits);
@@ -123,7 +123,7 @@ impl<'v> Merger<'v> {
         &self,
         first: u64,
         last: u64,
-        entries: &mut Vec<Entry>,
+        entries: &mut Vec<MergeEntry>,
         is_wanted: impl Fn(u32) -> bool,
     ) -> Result<()> {
         entries.clear();
@@ -133,7 +133,7 @@ impl<'v> Merger<'v> {
         {
             for part in &searched.parts {
                 part.for_each_between(first, last, |blot, posted| {
-                    entries.push(Entry {
+                    entries.push(MergeEntry {
                         blot,
                         segment,
                         posted,
@@ -151,7 +151,7 @@ impl<'v> Merger<'v> {
     pub fn for_each_unordered(
         &mut self,
         slices: &Range<usize>,
-        mut each: impl FnMut(Found, &SetDictionary),
+        mut each: impl FnMut(MergedTarget, &SetDictionary),
     ) -> Result<()> {
         let [only] = self.segments else {
             return self.for_each(slices, |_, found, dictionary| {
@@ -162,7 +162,7 @@ impl<'v> Merger<'v> {
         let (first, last) = blots_of(slices, self.bits);
         for part in &only.parts {
             part.for_each_between(first, last, |blot, posted| {
-                if let Some(found) = self.translate(&Entry {
+                if let Some(found) = self.translate(&MergeEntry {
                     blot,
                     segment: 0,
                     posted,
@@ -184,7 +184,7 @@ impl<'v> Merger<'v> {
         // What one document of a single segment has is in no set.
         for part in &only.parts {
             part.for_each_shared_between(first, last, |blot, posted| {
-                self.translate(&Entry {
+                self.translate(&MergeEntry {
                     blot,
                     segment: 0,
                     posted,
@@ -195,39 +195,39 @@ impl<'v> Merger<'v> {
         Ok(())
     }
 
-    fn translate(&mut self, entry: &Entry) -> Result<Option<Found>> {
+    fn translate(&mut self, entry: &MergeEntry) -> Result<Option<MergedTarget>> {
         let set = match entry.posted {
-            Posted::One(place) => {
+            BlotTarget::One(place) => {
                 let target = self.targets[entry.segment as usize].get(place as usize);
                 let target = *target.ok_or_else(|| self.beyond(entry, place))?;
-                return Ok((target != NONE).then_some(Found::One(target)));
+                return Ok((target != NONE).then_some(MergedTarget::One(target)));
             }
-            Posted::Set(set) => set as usize,
+            BlotTarget::Set(set) => set as usize,
         };
         match self.known[entry.segment as usize].get(set).copied() {
-            Some(Known::Nothing) => Ok(None),
-            Some(Known::Found(found)) => {
-                if let Found::Set(number) = found {
+            Some(TranslatedSet::Nothing) => Ok(None),
+            Some(TranslatedSet::MergedTarget(found)) => {
+                if let MergedTarget::Set(number) = found {
                     self.dictionary.again(number);
                 }
                 Ok(Some(found))
             }
             // A number beyond all sets is refused when it is read.
-            Some(Known::NotYet) | None => {
+            Some(TranslatedSet::NotYet) | None => {
                 let found = self.unite(std::slice::from_ref(entry))?;
                 if let Some(known) = self.known[entry.segment as usize].get_mut(set) {
-                    *known = found.map_or(Known::Nothing, Known::Found);
+                    *known = found.map_or(TranslatedSet::Nothing, TranslatedSet::MergedTarget);
                 }
                 Ok(found)
             }
         }
     }
 
-    fn unite_once(&mut self, entries: &[Entry]) -> Result<Option<Found>> {
+    fn unite_once(&mut self, entries: &[MergeEntry]) -> Result<Option<MergedTarget>> {
         self.key.clear();
-        self.key.extend(entries.iter().map(Entry::key));
+        self.key.extend(entries.iter().map(MergeEntry::key));
         if let Some(&found) = self.unions.get(&self.key[..]) {
-            if let Some(Found::Set(number)) = found {
+            if let Some(MergedTarget::Set(number)) = found {
                 self.dictionary.again(number);
             }
             return Ok(found);
@@ -239,7 +239,7 @@ impl<'v> Merger<'v> {
         Ok(found)
     }
 
-    fn unite(&mut self, entries: &[Entry]) -> Result<Option<Found>> {
+    fn unite(&mut self, entries: &[MergeEntry]) -> Result<Option<MergedTarget>> {
         self.list.clear();
         for entry in entries {
             self.add_targets(entry)?;
@@ -248,20 +248,20 @@ impl<'v> Merger<'v> {
         self.list.dedup();
         Ok(match *self.list {
             [] => None,
-            [only] => Some(Found::One(only)),
-            _ => Some(Found::Set(self.dictionary.number(&self.list))),
+            [only] => Some(MergedTarget::One(only)),
+            _ => Some(MergedTarget::Set(self.dictionary.number(&self.list))),
         })
     }
 
-    fn add_targets(&mut self, entry: &Entry) -> Result<()> {
+    fn add_targets(&mut self, entry: &MergeEntry) -> Result<()> {
         let (segment, targets) = (
             self.segments[entry.segment as usize],
             &self.targets[entry.segment as usize],
         );
         let start = self.list.len();
         match entry.posted {
-            Posted::One(place) => self.list.push(place),
-            Posted::Set(set) => {
+            BlotTarget::One(place) => self.list.push(place),
+            BlotTarget::Set(set) => {
                 let mut places = Vec::new();
                 segment.sets.read(u64::from(set), &mut places)?;
                 self.list.extend(places);
@@ -280,7 +280,7 @@ impl<'v> Merger<'v> {
         Ok(())
     }
 
-    fn beyond(&self, entry: &Entry, place: u32) -> Error {
+    fn beyond(&self, entry: &MergeEntry, place: u32) -> Error {
         let what = format!(
             "blot {:x} leads to the document at place {place}, which is not there",
             entry.blot
@@ -293,16 +293,16 @@ impl<'v> Merger<'v> {
 }
 
 /// Postings are rewritten.
-impl<K: Key> MakeUnits<K> for Merger<'_> {
-    fn unit(&mut self, slices: &Range<usize>) -> Result<Unit<K>> {
-        let mut unit = Unit {
+impl<K: Key> InvertRanges<K> for Merger<'_> {
+    fn unit(&mut self, slices: &Range<usize>) -> Result<InvertedRange<K>> {
+        let mut unit = InvertedRange {
             shared: Vec::new(),
             single: Vec::new(),
         };
         self.for_each(slices, |blot, found, _| {
             match found {
-                Found::One(number) => unit.single.push(K::new(blot, number)),
-                Found::Set(set) => unit.shared.push(K::new(blot, set)),
+                MergedTarget::One(number) => unit.single.push(K::new(blot, number)),
+                MergedTarget::Set(set) => unit.shared.push(K::new(blot, set)),
             }
             Ok(())
         })?;
@@ -316,7 +316,7 @@ impl<K: Key> MakeUnits<K> for Merger<'_> {
     fn take_dictionary(&mut self) -> SetDictionary {
         self.known
             .iter_mut()
-            .for_each(|known| known.fill(Known::NotYet));
+            .for_each(|known| known.fill(TranslatedSet::NotYet));
         self.unions.clear();
         std::mem::take(&mut self.dictionary)
     }
@@ -325,10 +325,10 @@ impl<K: Key> MakeUnits<K> for Merger<'_> {
 /// Only the sets are wanted, and how many blots have each.
 pub struct CountSets<'v>(pub Merger<'v>);
 
-impl<K: Key> MakeUnits<K> for CountSets<'_> {
-    fn unit(&mut self, slices: &Range<usize>) -> Result<Unit<K>> {
+impl<K: Key> InvertRanges<K> for CountSets<'_> {
+    fn unit(&mut self, slices: &Range<usize>) -> Result<InvertedRange<K>> {
         self.0.count_sets(slices)?;
-        Ok(Unit {
+        Ok(InvertedRange {
             shared: Vec::new(),
             single: Vec::new(),
         })
@@ -339,7 +339,7 @@ impl<K: Key> MakeUnits<K> for CountSets<'_> {
     }
 
     fn take_dictionary(&mut self) -> SetDictionary {
-        MakeUnits::<K>::take_dictionary(&mut self.0)
+        InvertRanges::<K>::take_dictionary(&mut self.0)
     }
 }
 
@@ -347,14 +347,14 @@ impl<K: Key> MakeUnits<K> for CountSets<'_> {
 /// and nothing is sorted.
 ///
 /// Memory: 8 bytes for each set of the large segment.
-pub struct CountBeside<'v> {
+pub struct CountSetsBesideLargest<'v> {
     merger: Merger<'v>,
     large: usize,
     /// How many blots lead to each set of the large segment; less those that other segments have, too. One may be taken off before it is counted, or elsewhere.
     uses: Vec<i64>,
 }
 
-impl<'v> CountBeside<'v> {
+impl<'v> CountSetsBesideLargest<'v> {
     pub fn new(merger: Merger<'v>, large: usize) -> Self {
         let uses = vec![0; merger.segments[large].sets.len() as usize];
         Self {
@@ -401,11 +401,11 @@ impl<'v> CountBeside<'v> {
                 ([entry], None) => drop(merger.translate(entry)?),
                 (group, None) => drop(merger.unite_once(group)?),
                 (group, Some(posted)) => {
-                    if let Posted::Set(set) = posted {
+                    if let BlotTarget::Set(set) = posted {
                         uses[set as usize] -= 1;
                     }
                     group_and_large.clear();
-                    group_and_large.push(Entry {
+                    group_and_large.push(MergeEntry {
                         blot: group[0].blot,
                         segment: *large as u32,
                         posted,
@@ -460,10 +460,10 @@ impl<'v> CountBeside<'v> {
     }
 }
 
-impl<K: Key> MakeUnits<K> for CountBeside<'_> {
-    fn unit(&mut self, slices: &Range<usize>) -> Result<Unit<K>> {
+impl<K: Key> InvertRanges<K> for CountSetsBesideLargest<'_> {
+    fn unit(&mut self, slices: &Range<usize>) -> Result<InvertedRange<K>> {
         self.count(slices)?;
-        Ok(Unit {
+        Ok(InvertedRange {
             shared: Vec::new(),
             single: Vec::new(),
         })
@@ -482,20 +482,20 @@ impl<K: Key> MakeUnits<K> for CountBeside<'_> {
 /// As [`CountSets`], but for blots that do not count.
 pub struct CountSetsWithout<'v> {
     pub merger: Merger<'v>,
-    pub left_out: &'v LeftOut<'v>,
+    pub left_out: &'v ExcludedBlots<'v>,
     /// Of each content, how many of its blots do not count.
     pub of: Vec<u32>,
 }
 
 /// Blots that do not count: given ones, and those of other indexes.
 #[derive(Default)]
-pub struct LeftOut<'v> {
+pub struct ExcludedBlots<'v> {
     /// In rising order.
     pub blots: Vec<u64>,
     pub views: Vec<super::view::View<'v>>,
 }
 
-impl LeftOut<'_> {
+impl ExcludedBlots<'_> {
     pub fn is_empty(&self) -> bool {
         self.blots.is_empty() && self.views.is_empty()
     }
@@ -517,8 +517,8 @@ impl LeftOut<'_> {
     }
 }
 
-impl<K: Key> MakeUnits<K> for CountSetsWithout<'_> {
-    fn unit(&mut self, slices: &Range<usize>) -> Result<Unit<K>> {
+impl<K: Key> InvertRanges<K> for CountSetsWithout<'_> {
+    fn unit(&mut self, slices: &Range<usize>) -> Result<InvertedRange<K>> {
         let blots = self.left_out.blots_in(slices, self.merger.bits)?;
         let mut dropped = Vec::new();
         self.merger.for_each(slices, |blot, found, _| {
@@ -529,8 +529,8 @@ impl<K: Key> MakeUnits<K> for CountSetsWithout<'_> {
         })?;
         for found in dropped {
             match found {
-                Found::One(content) => self.of[content as usize] += 1,
-                Found::Set(set) => {
+                MergedTarget::One(content) => self.of[content as usize] += 1,
+                MergedTarget::Set(set) => {
                     self.merger.dictionary.once_less(set);
                     self.merger
                         .dictionary
@@ -540,7 +540,7 @@ impl<K: Key> MakeUnits<K> for CountSetsWithout<'_> {
                 }
             }
         }
-        Ok(Unit {
+        Ok(InvertedRange {
             shared: Vec::new(),
             single: Vec::new(),
         })

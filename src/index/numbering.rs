@@ -1,49 +1,49 @@
 //! Who is who among the documents of a segment: which are new, which of them have one content, and what number each gets.
 
 use super::{
-    change::{Change, Met},
-    documents::{Document, Effects, Row},
-    open::At,
+    documents::{CommitEffects, DocumentRow, IndexedDocument},
+    index_change::{IndexChange, IndexMatch},
+    open::RowLocation,
 };
 use crate::base::error::{Error, Result};
 use std::collections::HashMap;
 
 /// What became of documents that were added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Taken {
+pub enum AddOutcome {
     /// It is the next of the segment.
     Added,
     /// The index has this id with this text already.
-    Known,
+    Unchanged,
 }
 
 /// Takes documents in order.
 ///
 /// Memory: about a hundred bytes a document, and its id.
 #[derive(Default)]
-pub struct Numbering<'i> {
+pub struct DocumentNumbering<'i> {
     /// Numbered by their place, for now.
-    documents: Vec<Document>,
+    documents: Vec<IndexedDocument>,
     id_bytes: u64,
     by_hash: HashMap<u128, u32>,
     /// Places of documents whose content is posted in an older segment, and its number.
     posted_before: HashMap<u32, u32>,
-    change: Option<Change<'i>>,
+    change: Option<IndexChange<'i>>,
 }
 
 /// The documents of a segment, as they are to be written.
-pub struct Numbered {
-    pub documents: Vec<Document>,
-    pub effects: Effects,
+pub struct NumberedDocuments {
+    pub documents: Vec<IndexedDocument>,
+    pub effects: CommitEffects,
     /// Of each document.
     pub numbers: Vec<u32>,
     /// The first number that was never given.
     pub next: u32,
 }
 
-impl<'i> Numbering<'i> {
+impl<'i> DocumentNumbering<'i> {
     /// The first segment of an index, or one that changes it.
-    pub fn new(change: Option<Change<'i>>) -> Self {
+    pub fn new(change: Option<IndexChange<'i>>) -> Self {
         Self {
             change,
             ..Self::default()
@@ -51,11 +51,13 @@ impl<'i> Numbering<'i> {
     }
 
     pub fn has_dictionary(&self) -> bool {
-        self.change.as_ref().is_some_and(Change::has_dictionary)
+        self.change
+            .as_ref()
+            .is_some_and(IndexChange::has_dictionary)
     }
 
     /// Takes the next document; gives the place under which it is posted, if it must be. Those whose content came before are aliases.
-    pub fn add(&mut self, id: Box<str>, row: Row) -> Result<(Taken, Option<u32>)> {
+    pub fn add(&mut self, id: Box<str>, row: DocumentRow) -> Result<(AddOutcome, Option<u32>)> {
         if self.documents.len() + 1 >= u32::MAX as usize {
             return Err(Error::Usage(
                 "more than 4 G documents; split the collection".to_owned(),
@@ -63,15 +65,15 @@ impl<'i> Numbering<'i> {
         }
         let met = match &mut self.change {
             Some(change) => change.meet(&id, &row)?,
-            None => Met::New,
+            None => IndexMatch::New,
         };
-        if met == Met::Known {
-            return Ok((Taken::Known, None));
+        if met == IndexMatch::Unchanged {
+            return Ok((AddOutcome::Unchanged, None));
         }
         let place = self.documents.len() as u32;
         self.id_bytes += id.len() as u64 + 16;
         let (representative, row) = match met {
-            Met::Posted {
+            IndexMatch::Posted {
                 number,
                 blots,
                 posted,
@@ -87,12 +89,12 @@ impl<'i> Numbering<'i> {
                 row,
             ),
         };
-        self.documents.push(Document {
+        self.documents.push(IndexedDocument {
             id: id.into(),
             row: row.numbered(place, representative.unwrap_or(place)),
         });
         Ok((
-            Taken::Added,
+            AddOutcome::Added,
             (representative == Some(place)).then_some(place),
         ))
     }
@@ -109,7 +111,7 @@ impl<'i> Numbering<'i> {
             .map_or(Ok(false), |change| change.remove(id))
     }
 
-    pub fn remove_at(&mut self, at: At) {
+    pub fn remove_at(&mut self, at: RowLocation) {
         if let Some(change) = &mut self.change {
             change.remove_at(at);
         }
@@ -117,12 +119,12 @@ impl<'i> Numbering<'i> {
 
     /// How many documents of the index are removed or replaced.
     pub fn removals(&self) -> u64 {
-        self.change.as_ref().map_or(0, Change::removals)
+        self.change.as_ref().map_or(0, IndexChange::removals)
     }
 
     /// Whether there is nothing to write.
     pub fn is_empty(&self) -> bool {
-        self.documents.is_empty() && self.change.as_ref().is_none_or(Change::is_empty)
+        self.documents.is_empty() && self.change.as_ref().is_none_or(IndexChange::is_empty)
     }
 
     /// Whether there is an index that it changes.
@@ -136,7 +138,7 @@ impl<'i> Numbering<'i> {
 
     /// Bytes of memory, about.
     pub fn bytes(&self) -> u64 {
-        let of_documents = self.documents.capacity() * size_of::<Document>()
+        let of_documents = self.documents.capacity() * size_of::<IndexedDocument>()
             + self.by_hash.capacity() * size_of::<(u128, u32)>();
         of_documents as u64 + self.id_bytes
     }
@@ -150,7 +152,7 @@ impl<'i> Numbering<'i> {
     }
 
     /// Numbers all of them. `blots_of` has how many blots of each document are posted, by its place, unless the rows said so already.
-    pub fn settle(self, blots_of: Option<&[u32]>) -> Result<Numbered> {
+    pub fn settle(self, blots_of: Option<&[u32]>) -> Result<NumberedDocuments> {
         let Self {
             mut documents,
             posted_before,
@@ -159,7 +161,7 @@ impl<'i> Numbering<'i> {
         } = self;
         let count = documents.len() as u32;
         let (effects, numbers, next) = match change {
-            None => (Effects::default(), (0..count).collect(), count),
+            None => (CommitEffects::default(), (0..count).collect(), count),
             Some(change) => change.settle(count, posted_before.values().copied())?,
         };
         for place in 0..documents.len() {
@@ -176,7 +178,7 @@ impl<'i> Numbering<'i> {
                     .with_posted(blots, posted),
             };
         }
-        Ok(Numbered {
+        Ok(NumberedDocuments {
             documents,
             effects,
             numbers,

@@ -1,11 +1,11 @@
 //! An index that is open for reading, as it was when its manifest was read.
 
 use super::{
-    documents::{Documents, Row},
-    lists::SetFile,
+    documents::{DocumentRow, Documents},
     manifest::{Manifest, NAME, SegmentEntry},
-    part::{Part, Posted, buckets_of},
-    words::WordFile,
+    part::{BlotTarget, Part, buckets_of},
+    set_file::SetFile,
+    word_file::WordFile,
 };
 use crate::{
     base::{
@@ -40,7 +40,7 @@ pub struct Segment {
 
 /// Where a row stands: its segment, and its place there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct At {
+pub struct RowLocation {
     pub segment: usize,
     pub place: u32,
 }
@@ -157,11 +157,11 @@ impl Index {
             .for_each(Sealed::release);
     }
 
-    pub fn row(&self, at: At) -> Result<Row> {
+    pub fn row(&self, at: RowLocation) -> Result<DocumentRow> {
         self.segments[at.segment].documents.row(at.place)
     }
 
-    pub fn id(&self, at: At) -> Result<String> {
+    pub fn id(&self, at: RowLocation) -> Result<String> {
         self.segments[at.segment].documents.id(at.place)
     }
 
@@ -187,43 +187,43 @@ impl Index {
     }
 
     /// The document with this id.
-    pub fn find_id(&self, id: &str) -> Result<Option<At>> {
+    pub fn find_id(&self, id: &str) -> Result<Option<RowLocation>> {
         for (segment, found) in self.segments.iter().enumerate().rev() {
             if let Some(place) = found.documents.find_id(id)?
                 && self.is_listed(segment, found.documents.row(place)?.number)?
             {
-                return Ok(Some(At { segment, place }));
+                return Ok(Some(RowLocation { segment, place }));
             }
         }
         Ok(None)
     }
 
     /// Where the postings of this content are.
-    pub fn find_content(&self, hash: u128) -> Result<Option<At>> {
+    pub fn find_content(&self, hash: u128) -> Result<Option<RowLocation>> {
         for (segment, found) in self.segments.iter().enumerate().rev() {
             if let Some(place) = found.documents.find_hash(hash)?
                 && self.is_posted(segment, found.documents.row(place)?.number)?
             {
-                return Ok(Some(At { segment, place }));
+                return Ok(Some(RowLocation { segment, place }));
             }
         }
         Ok(None)
     }
 
     /// Where the postings of this number are.
-    pub fn find_number(&self, number: u32) -> Result<Option<At>> {
+    pub fn find_number(&self, number: u32) -> Result<Option<RowLocation>> {
         for (segment, found) in self.segments.iter().enumerate().rev() {
             if let Some(place) = found.documents.place_of(number)? {
                 return Ok(self
                     .is_posted(segment, number)?
-                    .then_some(At { segment, place }));
+                    .then_some(RowLocation { segment, place }));
             }
         }
         Ok(None)
     }
 
     /// All documents of a content, given by where its postings are: by rising number, never none.
-    pub fn documents_of(&self, content: At) -> Result<Vec<At>> {
+    pub fn documents_of(&self, content: RowLocation) -> Result<Vec<RowLocation>> {
         let number = self.row(content)?.number;
         let mut found = Vec::new();
         if self.is_listed(content.segment, number)? {
@@ -233,7 +233,7 @@ impl Index {
             searched.documents.for_each_alias(number, |place| {
                 let alias = searched.documents.row(place)?.number;
                 if self.is_listed(segment, alias)? {
-                    found.push((alias, At { segment, place }));
+                    found.push((alias, RowLocation { segment, place }));
                 }
                 Ok(())
             })?;
@@ -256,7 +256,7 @@ impl Index {
     }
 
     /// Where the postings are of all contents that have a blot.
-    pub fn find(&self, blot: u64, out: &mut Vec<At>) -> Result<()> {
+    pub fn find(&self, blot: u64, out: &mut Vec<RowLocation>) -> Result<()> {
         out.clear();
         let mut places = Vec::new();
         for (segment, searched) in self.segments.iter().enumerate() {
@@ -266,7 +266,7 @@ impl Index {
             searched.places(posted, &mut places)?;
             for &place in &places {
                 if self.is_posted(segment, searched.documents.row(place)?.number)? {
-                    out.push(At { segment, place });
+                    out.push(RowLocation { segment, place });
                 }
             }
         }
@@ -365,14 +365,19 @@ impl Segment {
     }
 
     /// What a blot leads to, whether it still counts or not.
-    pub fn find(&self, blot: u64, bits: u8) -> Result<Option<Posted>> {
+    pub fn find(&self, blot: u64, bits: u8) -> Result<Option<BlotTarget>> {
         let mut found = Vec::with_capacity(1);
         self.find_all(&[blot], bits, &mut found)?;
         Ok(found.pop().flatten())
     }
 
     /// The same for many blots at once, in the order of `blots`; appended to `out`. It is fastest with blots in rising order.
-    pub fn find_all(&self, blots: &[u64], bits: u8, out: &mut Vec<Option<Posted>>) -> Result<()> {
+    pub fn find_all(
+        &self,
+        blots: &[u64],
+        bits: u8,
+        out: &mut Vec<Option<BlotTarget>>,
+    ) -> Result<()> {
         let part_of = |blot: u64| {
             let bucket = bucket_of(blot, bits);
             self.range.contains(&bucket).then(|| {
@@ -390,11 +395,11 @@ impl Segment {
     }
 
     /// Replaces `out` by the places that something leads to.
-    pub fn places(&self, posted: Posted, out: &mut Vec<u32>) -> Result<()> {
+    pub fn places(&self, posted: BlotTarget, out: &mut Vec<u32>) -> Result<()> {
         out.clear();
         match posted {
-            Posted::One(place) => out.push(place),
-            Posted::Set(set) => self.sets.read(u64::from(set), out)?,
+            BlotTarget::One(place) => out.push(place),
+            BlotTarget::Set(set) => self.sets.read(u64::from(set), out)?,
         }
         match out.iter().find(|&&place| place >= self.documents.len()) {
             Some(place) => Err(self.documents.file().damaged(

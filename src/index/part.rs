@@ -5,8 +5,8 @@
 //! one step. What is in a bucket is told in [`bucket`].
 
 use super::{
-    bucket::{self, Broken, Bucket, NumberShape, Numbers},
-    ids::Section,
+    bucket::{self, BrokenBucket, EncodedBucket, NumberCodec, NumberShape},
+    id_section::Section,
 };
 use crate::{
     base::{
@@ -25,19 +25,19 @@ pub(super) const KIND: &str = "part";
 const BUCKET_BLOTS: u64 = 32;
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Description {
+pub(super) struct PartDescription {
     pub kind: String,
     pub scheme: String,
     pub bits: u8,
     /// The top eight bits of its blots are from the first to, but not including, the second.
     pub buckets: [u32; 2],
-    pub shared: Shape,
-    pub single: Shape,
+    pub shared: SectionLayout,
+    pub single: SectionLayout,
 }
 
 /// How a section is laid out.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Shape {
+pub(super) struct SectionLayout {
     pub blots: u64,
     /// A bucket is what agrees in so many top bits.
     bucket_bits: u8,
@@ -49,7 +49,7 @@ pub(super) struct Shape {
 
 /// What a blot leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Posted {
+pub enum BlotTarget {
     /// The number of a set of documents.
     Set(u32),
     /// The only document.
@@ -95,7 +95,7 @@ pub fn write<K: Key>(
         |unit| inverted.single(unit),
     )?;
     let buckets = [buckets.start as u32, buckets.end as u32];
-    let description = Description {
+    let description = PartDescription {
         kind: KIND.to_owned(),
         scheme: scheme.to_owned(),
         bits: inverted.bits,
@@ -108,13 +108,13 @@ pub fn write<K: Key>(
 }
 
 /// Places among so many documents, all in one width.
-pub(super) fn place_numbers(documents: u32) -> Numbers {
-    Numbers::Fixed(32 - documents.saturating_sub(1).leading_zeros())
+pub(super) fn place_numbers(documents: u32) -> NumberCodec {
+    NumberCodec::Fixed(32 - documents.saturating_sub(1).leading_zeros())
 }
 
 /// The code that fits how often each set is used.
-fn set_numbers<K: Key>(inverted: &Inverted<K>) -> Numbers {
-    Numbers::Code(NumberCode::for_counts(&inverted.sets.uses_by_length()))
+fn set_numbers<K: Key>(inverted: &Inverted<K>) -> NumberCodec {
+    NumberCodec::Code(NumberCode::for_counts(&inverted.sets.uses_by_length()))
 }
 
 pub(super) struct SectionWriter<'a> {
@@ -132,11 +132,11 @@ impl SectionWriter<'_> {
     pub fn write<'k, K: Key>(
         &self,
         out: &mut SealedWriter<BufWriter<File>>,
-        numbers: Numbers,
+        numbers: NumberCodec,
         units: &Range<usize>,
         blots: u64,
         keys: impl Fn(usize) -> Result<Cow<'k, [K]>> + Sync,
-    ) -> Result<Shape> {
+    ) -> Result<SectionLayout> {
         let (bucket_bits, rice) = self.layout(blots);
         let shift = self.bits - bucket_bits;
         let start = out.position();
@@ -158,7 +158,7 @@ impl SectionWriter<'_> {
             self.threads,
             source,
             || encode,
-            |encoded: Result<Encoded>| {
+            |encoded: Result<EncodedUnit>| {
                 let encoded = encoded?;
                 let mut at = out.position() - start;
                 for (bucket, length) in encoded.buckets {
@@ -177,7 +177,7 @@ impl SectionWriter<'_> {
             .try_for_each(|at| out.write_all(&at.to_le_bytes()[..width]))
             .map_err(self.failed)?;
         let directory = [directory_start, out.position() - directory_start];
-        Ok(Shape {
+        Ok(SectionLayout {
             blots,
             bucket_bits,
             rice,
@@ -206,14 +206,20 @@ fn border_bytes(data: u64) -> u64 {
     if data <= u64::from(u32::MAX) { 4 } else { 8 }
 }
 
-struct Encoded {
+struct EncodedUnit {
     bytes: Vec<u8>,
     /// The number and length of each bucket that is not empty.
     buckets: Vec<(u64, u32)>,
 }
 
 /// Encodes the keys of a unit; `first_blot` is the least one of its bucket, whose bits the keys may miss.
-fn encode<K: Key>(keys: &[K], first_blot: u64, shift: u8, rice: u32, numbers: &Numbers) -> Encoded {
+fn encode<K: Key>(
+    keys: &[K],
+    first_blot: u64,
+    shift: u8,
+    rice: u32,
+    numbers: &NumberCodec,
+) -> EncodedUnit {
     let (mut bytes, mut bits, mut buckets) = (Vec::new(), BitWriter::default(), Vec::new());
     for keys in keys.chunk_by(|one, two| one.blot() >> shift == two.blot() >> shift) {
         let (start, number) = (bytes.len(), (first_blot | keys[0].blot()) >> shift);
@@ -228,26 +234,26 @@ fn encode<K: Key>(keys: &[K], first_blot: u64, shift: u8, rice: u32, numbers: &N
         );
         buckets.push((number, (bytes.len() - start) as u32));
     }
-    Encoded { bytes, buckets }
+    EncodedUnit { bytes, buckets }
 }
 
 /// A section, its numbers, and what they stand for.
-type SectionOf<'a> = (&'a Shape, &'a Numbers, fn(u32) -> Posted);
+type BlotSection<'a> = (&'a SectionLayout, &'a NumberCodec, fn(u32) -> BlotTarget);
 
 /// A part, read as it is asked.
 pub struct Part {
     file: Sealed,
-    description: Description,
-    shared: Numbers,
-    single: Numbers,
+    description: PartDescription,
+    shared: NumberCodec,
+    single: NumberCodec,
 }
 
 impl Part {
     pub fn open(path: &Path) -> Result<Self> {
         let file = Sealed::open(path)?;
-        let description: Description = file.describe()?;
+        let description: PartDescription = file.describe()?;
         let wrong = || file.damaged(0, "the description of the part contradicts itself");
-        let Description {
+        let PartDescription {
             bits,
             buckets: [first, end],
             shared,
@@ -266,8 +272,8 @@ impl Part {
             return Err(wrong());
         }
         let (shared, single) = (
-            Numbers::of(&shared.numbers).ok_or_else(wrong)?,
-            Numbers::of(&single.numbers).ok_or_else(wrong)?,
+            NumberCodec::of(&shared.numbers).ok_or_else(wrong)?,
+            NumberCodec::of(&single.numbers).ok_or_else(wrong)?,
         );
         Ok(Self {
             file,
@@ -301,7 +307,7 @@ impl Part {
 
     /// Bytes of shared data, shared directory, single data, single directory.
     pub fn section_bytes(&self) -> [u64; 4] {
-        let Description { shared, single, .. } = &self.description;
+        let PartDescription { shared, single, .. } = &self.description;
         [
             shared.data[1],
             shared.directory[1],
@@ -311,7 +317,7 @@ impl Part {
     }
 
     /// Appends what each blot leads to.
-    pub fn find_all(&self, blots: &[u64], out: &mut Vec<Option<Posted>>) -> Result<()> {
+    pub fn find_all(&self, blots: &[u64], out: &mut Vec<Option<BlotTarget>>) -> Result<()> {
         let start = out.len();
         out.resize(start + blots.len(), None);
         self.sections()
@@ -323,9 +329,9 @@ impl Part {
     /// of them at once.
     fn find_in_section(
         &self,
-        (shape, numbers, posted): SectionOf<'_>,
+        (shape, numbers, posted): BlotSection<'_>,
         blots: &[u64],
-        found: &mut [Option<Posted>],
+        found: &mut [Option<BlotTarget>],
     ) -> Result<()> {
         let bucket_of = |blot: u64| {
             (blot >> (self.description.bits - shape.bucket_bits))
@@ -352,7 +358,7 @@ impl Part {
             };
             found[at] = bucket
                 .find(blots[at], numbers)
-                .map_err(|Broken| self.broken(borders.start))?
+                .map_err(|BrokenBucket| self.broken(borders.start))?
                 .map(posted);
         }
         Ok(())
@@ -368,14 +374,14 @@ impl Part {
         self.for_each(&self.description.single, &self.single, each)
     }
 
-    fn sections(&self) -> [SectionOf<'_>; 2] {
+    fn sections(&self) -> [BlotSection<'_>; 2] {
         [
-            (&self.description.shared, &self.shared, Posted::Set),
-            (&self.description.single, &self.single, Posted::One),
+            (&self.description.shared, &self.shared, BlotTarget::Set),
+            (&self.description.single, &self.single, BlotTarget::One),
         ]
     }
 
-    fn first_bucket(&self, shape: &Shape) -> u64 {
+    fn first_bucket(&self, shape: &SectionLayout) -> u64 {
         u64::from(self.description.buckets[0]) << (shape.bucket_bits - 8)
     }
 
@@ -384,7 +390,7 @@ impl Part {
         &self,
         first: u64,
         last: u64,
-        mut each: impl FnMut(u64, Posted) -> Result<()>,
+        mut each: impl FnMut(u64, BlotTarget) -> Result<()>,
     ) -> Result<()> {
         self.sections()
             .into_iter()
@@ -396,7 +402,7 @@ impl Part {
         &self,
         first: u64,
         last: u64,
-        each: impl FnMut(u64, Posted) -> Result<()>,
+        each: impl FnMut(u64, BlotTarget) -> Result<()>,
     ) -> Result<()> {
         self.for_each_in_section(self.sections()[0], first, last, each)
     }
@@ -419,13 +425,13 @@ impl Part {
             };
             bucket
                 .for_each_number(&self.shared, &mut each)
-                .map_err(|Broken| self.broken(borders.start))?;
+                .map_err(|BrokenBucket| self.broken(borders.start))?;
         }
         Ok(())
     }
 
     /// The buckets of a section that may have blots from `first` to `last`.
-    fn buckets_between(&self, shape: &Shape, first: u64, last: u64) -> Range<u64> {
+    fn buckets_between(&self, shape: &SectionLayout, first: u64, last: u64) -> Range<u64> {
         let (shift, start) = (
             self.description.bits - shape.bucket_bits,
             self.first_bucket(shape),
@@ -437,10 +443,10 @@ impl Part {
 
     fn for_each_in_section(
         &self,
-        (shape, numbers, posted): SectionOf<'_>,
+        (shape, numbers, posted): BlotSection<'_>,
         first: u64,
         last: u64,
-        mut each: impl FnMut(u64, Posted) -> Result<()>,
+        mut each: impl FnMut(u64, BlotTarget) -> Result<()>,
     ) -> Result<()> {
         for bucket in self.buckets_between(shape, first, last) {
             self.read_bucket(shape, numbers, bucket, |blot, number| {
@@ -456,8 +462,8 @@ impl Part {
 
     fn for_each(
         &self,
-        shape: &Shape,
-        numbers: &Numbers,
+        shape: &SectionLayout,
+        numbers: &NumberCodec,
         mut each: impl FnMut(u64, u32) -> Result<()>,
     ) -> Result<()> {
         let mut blots = 0;
@@ -481,8 +487,8 @@ impl Part {
 
     fn read_bucket(
         &self,
-        shape: &Shape,
-        numbers: &Numbers,
+        shape: &SectionLayout,
+        numbers: &NumberCodec,
         bucket: u64,
         mut each: impl FnMut(u64, u32) -> Result<()>,
     ) -> Result<()> {
@@ -492,15 +498,15 @@ impl Part {
         };
         bucket
             .for_each(numbers, |blot, number| {
-                each(blot, number).map_err(Stop::Error)
+                each(blot, number).map_err(ReadStop::Error)
             })
             .map_err(|stop| match stop {
-                Stop::Broken => self.broken(borders.start),
-                Stop::Error(error) => error,
+                ReadStop::BrokenBucket => self.broken(borders.start),
+                ReadStop::Error(error) => error,
             })
     }
 
-    fn borders(&self, shape: &Shape, bucket: u64) -> Result<Borders> {
+    fn borders(&self, shape: &SectionLayout, bucket: u64) -> Result<Borders> {
         let at = shape.entry(bucket);
         let borders = self.file.bytes(at, 2 * border_bytes(shape.data[1]))?;
         let (start, end) = match borders.first_chunk() {
@@ -528,14 +534,18 @@ impl Part {
         })
     }
 
-    fn bucket(&self, shape: &Shape, borders: &Borders) -> Result<Option<Bucket<'_>>> {
+    fn bucket(
+        &self,
+        shape: &SectionLayout,
+        borders: &Borders,
+    ) -> Result<Option<EncodedBucket<'_>>> {
         if borders.length == 0 {
             return Ok(None);
         }
         let bytes = self.file.bytes(borders.start, borders.length)?;
-        Bucket::new(bytes, borders.range, u32::from(shape.rice))
+        EncodedBucket::new(bytes, borders.range, u32::from(shape.rice))
             .map(Some)
-            .map_err(|Broken| self.broken(borders.start))
+            .map_err(|BrokenBucket| self.broken(borders.start))
     }
 
     fn broken(&self, at: u64) -> Error {
@@ -555,18 +565,18 @@ struct Borders {
 }
 
 /// Why a bucket was not read to its end.
-enum Stop {
-    Broken,
+enum ReadStop {
+    BrokenBucket,
     Error(Error),
 }
 
-impl From<Broken> for Stop {
-    fn from(_: Broken) -> Self {
-        Self::Broken
+impl From<BrokenBucket> for ReadStop {
+    fn from(_: BrokenBucket) -> Self {
+        Self::BrokenBucket
     }
 }
 
-impl Shape {
+impl SectionLayout {
     /// Where the directory says where a bucket is.
     fn entry(&self, bucket: u64) -> u64 {
         self.directory[0] + border_bytes(self.data[1]) * bucket

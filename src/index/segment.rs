@@ -1,14 +1,13 @@
 //! Makes a segment: documents come in order, with their blots; files come out.
 
 use super::{
-    change::Change,
-    documents::{Document, Effects, Row, write_documents},
-    lists,
+    documents::{CommitEffects, DocumentRow, IndexedDocument, write_documents},
+    index_change::IndexChange,
     manifest::{FileSeal, SegmentEntry},
-    numbering::{Numbered, Numbering, Taken},
-    numbers::NumberSet,
-    open::At,
-    part, words,
+    number_set::NumberSet,
+    numbering::{AddOutcome, DocumentNumbering, NumberedDocuments},
+    open::RowLocation,
+    part, set_file, word_file,
 };
 use crate::{
     base::{
@@ -27,7 +26,7 @@ use std::{
 
 /// How much a writer may use.
 #[derive(Debug, Clone)]
-pub struct Means {
+pub struct Resources {
     pub memory_bytes: u64,
     pub threads: usize,
     /// Where temporary files go, if there must be any.
@@ -38,9 +37,9 @@ pub struct Means {
 ///
 /// Memory: `memory_bytes`, of which documents take about a hundred bytes each and their ids, and the sets that several blots lead to.
 pub struct SegmentBuilder<'i, K> {
-    numbering: Numbering<'i>,
+    numbering: DocumentNumbering<'i>,
     collector: Collector<K>,
-    means: Means,
+    resources: Resources,
     /// Of blots that one document has only these are kept, if it is given; sorted.
     kept_singles: Option<Vec<u64>>,
     /// The dictionary in the making, if the index has one.
@@ -51,19 +50,19 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
     /// The first segment of an index, or one that changes it.
     ///
     /// Whether it has a dictionary is up to the index that is changed; of a first segment [`SegmentBuilder::with_dictionary`] says it.
-    pub fn new(bits: u8, means: Means, change: Option<Change<'i>>) -> Self {
-        let numbering = Numbering::new(change);
+    pub fn new(bits: u8, resources: Resources, change: Option<IndexChange<'i>>) -> Self {
+        let numbering = DocumentNumbering::new(change);
         let has_dictionary = numbering.has_dictionary();
         let collector = Collector::new(
             bits,
-            means.memory_bytes / 2,
-            means.threads,
-            means.tmp_dir.clone(),
+            resources.memory_bytes / 2,
+            resources.threads,
+            resources.tmp_dir.clone(),
         );
         let builder = Self {
             numbering,
             collector,
-            means,
+            resources,
             kept_singles: None,
             words: None,
         };
@@ -77,9 +76,9 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
     /// Words are counted, too.
     #[must_use]
     pub fn with_dictionary(mut self) -> Self {
-        let words_bytes = self.means.memory_bytes / 4;
-        self.words = Some(WordCollector::new(words_bytes, &self.means.tmp_dir));
-        self.means.memory_bytes -= words_bytes;
+        let words_bytes = self.resources.memory_bytes / 4;
+        self.words = Some(WordCollector::new(words_bytes, &self.resources.tmp_dir));
+        self.resources.memory_bytes -= words_bytes;
         self
     }
 
@@ -95,10 +94,10 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
     /// `words` are those of all documents, where there is a dictionary to be.
     pub fn add(
         &mut self,
-        documents: Vec<(Box<str>, Row)>,
+        documents: Vec<(Box<str>, DocumentRow)>,
         postings: &Postings<K>,
         words: &WordCounts,
-    ) -> Result<Vec<Taken>> {
+    ) -> Result<Vec<AddOutcome>> {
         let (mut taken, mut places) = (
             Vec::with_capacity(documents.len()),
             Vec::with_capacity(documents.len()),
@@ -118,9 +117,9 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
 
     /// How much postings may take: what is sorted takes as much again, and what comes in, too. What documents take is not theirs.
     fn postings_bytes(&self) -> u64 {
-        (self.means.memory_bytes / 2)
+        (self.resources.memory_bytes / 2)
             .saturating_sub(self.numbering.bytes())
-            .max(self.means.memory_bytes / 8)
+            .max(self.resources.memory_bytes / 8)
     }
 
     /// Takes a document away from the index; false if it has none with this id.
@@ -128,7 +127,7 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
         self.numbering.remove(id)
     }
 
-    pub fn remove_at(&mut self, at: At) {
+    pub fn remove_at(&mut self, at: RowLocation) {
         self.numbering.remove_at(at);
     }
 
@@ -147,7 +146,7 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
         let Self {
             numbering,
             collector,
-            means,
+            resources,
             kept_singles,
             words,
         } = self;
@@ -166,10 +165,10 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
         let (inverted, blots_of) = invert(
             collector,
             numbering.len(),
-            means.memory_bytes / 2,
+            resources.memory_bytes / 2,
             keeps_single,
         )?;
-        let Numbered {
+        let NumberedDocuments {
             documents,
             effects,
             numbers,
@@ -177,7 +176,7 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
         } = numbering.settle(Some(&blots_of))?;
         let words = words.map(WordCollector::close).transpose()?;
         let words = words.as_ref().map(|words| words as &dyn WordLists);
-        let segment = files.write(documents, &effects, &inverted, words, means.threads)?;
+        let segment = files.write(documents, &effects, &inverted, words, resources.threads)?;
         Ok((segment, next, numbers))
     }
 
@@ -187,7 +186,7 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
         let Self {
             numbering,
             collector,
-            means,
+            resources,
             words,
             ..
         } = self;
@@ -197,7 +196,7 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
             .collect();
         let count = numbering.len();
         let blots_of = collector.write_runs(count, files.scheme, &runs)?;
-        let Numbered {
+        let NumberedDocuments {
             mut documents,
             effects,
             ..
@@ -206,7 +205,7 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
         write_documents(&path, &mut documents, &effects)?;
         if let Some(words) = words.map(WordCollector::close).transpose()? {
             for (path, range) in files.of_ranges("words").zip(files.ranges) {
-                words::write(&path, range.clone(), &words, means.threads)?;
+                word_file::write(&path, range.clone(), &words, resources.threads)?;
             }
         }
         Ok(count)
@@ -260,8 +259,8 @@ impl SegmentFiles<'_> {
 
     pub fn write<K: Key>(
         &self,
-        mut documents: Vec<Document>,
-        effects: &Effects,
+        mut documents: Vec<IndexedDocument>,
+        effects: &CommitEffects,
         inverted: &Inverted<K>,
         words: Option<&dyn WordLists>,
         threads: usize,
@@ -270,7 +269,7 @@ impl SegmentFiles<'_> {
         let mut files = vec![path("docs"), path("sets")];
         write_documents(&files[0], &mut documents, effects)?;
         drop(documents);
-        lists::write(&files[1], &inverted.sets)?;
+        set_file::write(&files[1], &inverted.sets)?;
         for (part, buckets) in self.parts.iter().enumerate() {
             files.push(path(&format!("{part:03}.part")));
             part::write(
@@ -283,7 +282,7 @@ impl SegmentFiles<'_> {
         }
         if let Some(words) = words {
             files.push(path("words"));
-            words::write(&files[files.len() - 1], self.range(), words, threads)?;
+            word_file::write(&files[files.len() - 1], self.range(), words, threads)?;
         }
         durable::sync_files(self.directory, &files)?;
         let files = files

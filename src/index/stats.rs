@@ -2,14 +2,16 @@
 
 use super::{
     Index, Segment, View,
-    merge::{Found, Merger},
+    merge::{MergedTarget, Merger},
 };
 use crate::{
     base::{
         error::Result,
         ids::{ContentNo, DocNo},
     },
-    index::posting::{BUCKETS, Key, MakeUnits, SetDictionary, Sorting, Unit, WordLists},
+    index::posting::{
+        BUCKETS, Inversion, InvertRanges, InvertedRange, Key, SetDictionary, WordLists,
+    },
 };
 use serde::Serialize;
 use std::{collections::BTreeMap, ops::Range};
@@ -157,14 +159,14 @@ impl Stats {
             return Ok(lengths);
         }
         let ranges = view.ranges();
-        let sorting = Sorting {
+        let sorting = Inversion {
             bits: view.bits,
             documents: 0,
             threads,
             ranges: &ranges,
             spill: None,
         };
-        let counter = || Counter {
+        let counter = || DfCounter {
             merger: view.merger(),
             weights: &weights,
             of_set: Vec::new(),
@@ -261,7 +263,7 @@ impl Stats {
 }
 
 /// Counts blots by how many documents they have.
-struct Counter<'v> {
+struct DfCounter<'v> {
     merger: Merger<'v>,
     /// How many documents a content has.
     weights: &'v [u64],
@@ -274,8 +276,8 @@ struct Counter<'v> {
 
 const SHORT: usize = 1 << 12;
 
-impl<K: Key> MakeUnits<K> for Counter<'_> {
-    fn unit(&mut self, slices: &Range<usize>) -> Result<Unit<K>> {
+impl<K: Key> InvertRanges<K> for DfCounter<'_> {
+    fn unit(&mut self, slices: &Range<usize>) -> Result<InvertedRange<K>> {
         let Self {
             merger,
             weights,
@@ -286,8 +288,8 @@ impl<K: Key> MakeUnits<K> for Counter<'_> {
         let weight = |content: u32| weights.get(content as usize).copied().unwrap_or_default();
         merger.for_each_unordered(slices, |found, dictionary| {
             let length = match found {
-                Found::One(content) => weight(content),
-                Found::Set(set) => {
+                MergedTarget::One(content) => weight(content),
+                MergedTarget::Set(set) => {
                     while of_set.len() <= set as usize {
                         of_set.push(
                             dictionary
@@ -304,18 +306,18 @@ impl<K: Key> MakeUnits<K> for Counter<'_> {
                 .get_mut(length as usize)
                 .unwrap_or_else(|| long.entry(length).or_default()) += 1;
         })?;
-        Ok(Unit {
+        Ok(InvertedRange {
             shared: Vec::new(),
             single: Vec::new(),
         })
     }
 
     fn dictionary(&self) -> &SetDictionary {
-        MakeUnits::<K>::dictionary(&self.merger)
+        InvertRanges::<K>::dictionary(&self.merger)
     }
 
     fn take_dictionary(&mut self) -> SetDictionary {
-        MakeUnits::<K>::take_dictionary(&mut self.merger)
+        InvertRanges::<K>::take_dictionary(&mut self.merger)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Checks everything that can be checked: checksums, order, counts, cross-references.
 
-use super::{At, Documents, Index, Segment, words};
+use super::{Documents, Index, RowLocation, Segment, word_file};
 use crate::base::{error::Result, files::Sealed};
 use std::cmp::Ordering;
 use xxhash_rust::xxh3::xxh3_64;
@@ -12,7 +12,7 @@ pub fn verify(index: &Index) -> Result<()> {
         verify_documents(&segment.documents, index.manifest.numbers)?;
         let lengths = verify_sets(segment)?;
         verify_postings(segment, &lengths, index.manifest.range.is_some())?;
-        words::verify(segment, index.manifest.range.is_some())?;
+        word_file::verify(segment, index.manifest.range.is_some())?;
     }
     for file in index.manifest.state.iter().chain(&index.manifest.texts) {
         file.open(&index.directory)?.verify()?;
@@ -111,7 +111,7 @@ fn verify_contents(index: &Index) -> Result<()> {
         let documents = &searched.documents;
         let wrong = |what: String| documents.file().damaged(0, what);
         for place in 0..documents.len() {
-            let (at, row) = (At { segment, place }, documents.row(place)?);
+            let (at, row) = (RowLocation { segment, place }, documents.row(place)?);
             if !row.is_alias()
                 && index.is_posted(segment, row.number)?
                 && index.documents_of(at)?.is_empty()

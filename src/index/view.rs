@@ -4,10 +4,13 @@
 //! distinct texts, each posted once, counted in the order of their first document.
 
 use super::{
-    documents::{Document, Row},
-    merge::{CountBeside, CountSets, CountSetsWithout, Found, LeftOut, Merger, NONE},
-    open::{At, Index, Segment},
-    words::WordMerger,
+    documents::{DocumentRow, IndexedDocument},
+    merge::{
+        CountSets, CountSetsBesideLargest, CountSetsWithout, ExcludedBlots, MergedTarget, Merger,
+        NONE,
+    },
+    open::{Index, RowLocation, Segment},
+    word_file::WordMerger,
 };
 use crate::{
     base::{
@@ -16,7 +19,7 @@ use crate::{
         parallel,
     },
     index::posting::{
-        BUCKETS, FINE_POSTINGS, SLICES, Sets, Sorting, StoredSets, blots_of, whole_buckets,
+        BUCKETS, FINE_POSTINGS, Inversion, SLICES, Sets, StoredSets, blots_of, whole_buckets,
     },
 };
 use std::{
@@ -37,18 +40,18 @@ pub(super) const NO_CONTENT: ContentNo = ContentNo::new(NONE);
 pub struct View<'i> {
     pub(super) bits: u8,
     pub(super) segments: Vec<&'i Segment>,
-    pub(super) documents: Vec<Listed>,
-    contents: Vec<Content>,
+    pub(super) documents: Vec<ViewRow>,
+    contents: Vec<ContentInfo>,
     /// The documents of all contents, one after the other, and where each content's end.
     members: Vec<DocNo>,
     ends: Vec<usize>,
     /// For each segment and place, the content whose postings stand there; `NONE` if they do not count any more.
     pub(super) content_at: Vec<Vec<u32>>,
-    numbering: Numbering,
+    numbering: Renumbering,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Listed {
+pub(super) struct ViewRow {
     pub segment: u32,
     pub place: u32,
     pub content: ContentNo,
@@ -56,7 +59,7 @@ pub(super) struct Listed {
 
 /// A distinct text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Content {
+pub struct ContentInfo {
     pub tokens: u32,
     /// Distinct ones, also those that an index of shared chunks does not hold.
     pub blots: u32,
@@ -67,31 +70,33 @@ pub struct Content {
 
 /// What numbers documents get when they are written anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Numbering {
+enum Renumbering {
     /// From 0, without gaps.
     Dense,
     /// Those they have: there are older segments, which are left as they are.
     Kept,
     /// The same, and representatives are what they are: there are newer segments, too.
-    Fixed(Rows),
+    Fixed(RowFilter),
 }
 
 /// Which rows of segments that newer ones follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Rows {
+enum RowFilter {
     /// Documents.
     Documented,
     /// Contents that are posted, and whose own document is gone.
     Undocumented,
 }
 
-impl Numbering {
+impl Renumbering {
     /// Whether the postings of a row are taken, and whether the row is.
     fn takes(self, is_posted: bool, is_listed: bool) -> (bool, bool) {
         match self {
             Self::Dense | Self::Kept => (is_posted, is_listed),
-            Self::Fixed(Rows::Documented) => (is_posted && is_listed, is_listed),
-            Self::Fixed(Rows::Undocumented) => (is_posted && !is_listed, is_posted && !is_listed),
+            Self::Fixed(RowFilter::Documented) => (is_posted && is_listed, is_listed),
+            Self::Fixed(RowFilter::Undocumented) => {
+                (is_posted && !is_listed, is_posted && !is_listed)
+            }
         }
     }
 }
@@ -103,9 +108,9 @@ impl<'i> View<'i> {
 
     /// Several indexes as one. Of documents with one id the first is kept; of others with another content `refused` is told.
     pub fn over(indexes: &[&'i Index], refused: &mut dyn FnMut(&Index, &str)) -> Result<Self> {
-        let mut building = Building::new(
+        let mut building = ViewBuilder::new(
             indexes.iter().map(|index| (*index, 0)).collect(),
-            Numbering::Dense,
+            Renumbering::Dense,
         );
         for number in 0..indexes.len() {
             building.list(number, refused)?;
@@ -126,11 +131,11 @@ impl<'i> View<'i> {
     /// The segments from one on, which are to become one.
     pub(super) fn of_newest(index: &'i Index, from: usize) -> Result<Self> {
         let numbering = if from == 0 {
-            Numbering::Dense
+            Renumbering::Dense
         } else {
-            Numbering::Kept
+            Renumbering::Kept
         };
-        let mut building = Building::new(vec![(index, from)], numbering);
+        let mut building = ViewBuilder::new(vec![(index, from)], numbering);
         building.list(0, &mut |_, _| {})?;
         building.finish()
     }
@@ -138,16 +143,16 @@ impl<'i> View<'i> {
     /// The documents of the segments from one on, in an index that was cut off after them: newer segments rely on numbers and representatives. Contents of
     /// documents that are gone are left out.
     pub(super) fn of_documented(index: &'i Index, from: usize) -> Result<Self> {
-        Self::of_fixed(index, from, Rows::Documented)
+        Self::of_fixed(index, from, RowFilter::Documented)
     }
 
     /// What [`View::of_documented`] leaves out: a row for each content whose own document is gone.
     pub(super) fn of_undocumented(index: &'i Index, from: usize) -> Result<Self> {
-        Self::of_fixed(index, from, Rows::Undocumented)
+        Self::of_fixed(index, from, RowFilter::Undocumented)
     }
 
-    fn of_fixed(index: &'i Index, from: usize, rows: Rows) -> Result<Self> {
-        let mut building = Building::new(vec![(index, from)], Numbering::Fixed(rows));
+    fn of_fixed(index: &'i Index, from: usize, rows: RowFilter) -> Result<Self> {
+        let mut building = ViewBuilder::new(vec![(index, from)], Renumbering::Fixed(rows));
         building.list(0, &mut |_, _| {})?;
         building.finish()
     }
@@ -163,8 +168,8 @@ impl<'i> View<'i> {
     /// The same segments with other documents and contents, which are posted elsewhere.
     pub(super) fn with(
         &self,
-        documents: Vec<Listed>,
-        contents: Vec<Content>,
+        documents: Vec<ViewRow>,
+        contents: Vec<ContentInfo>,
         content_at: Vec<Vec<u32>>,
     ) -> Self {
         let (members, ends) = members_of(&documents, contents.len());
@@ -182,7 +187,7 @@ impl<'i> View<'i> {
     }
 
     /// By number, in the order of their first document.
-    pub fn contents(&self) -> &[Content] {
+    pub fn contents(&self) -> &[ContentInfo] {
         &self.contents
     }
 
@@ -192,9 +197,9 @@ impl<'i> View<'i> {
     }
 
     /// Where its row stands.
-    pub fn at(&self, document: DocNo) -> At {
-        let Listed { segment, place, .. } = self.documents[document.index()];
-        At {
+    pub fn at(&self, document: DocNo) -> RowLocation {
+        let ViewRow { segment, place, .. } = self.documents[document.index()];
+        RowLocation {
             segment: segment as usize,
             place,
         }
@@ -212,12 +217,12 @@ impl<'i> View<'i> {
     }
 
     pub fn id(&self, document: DocNo) -> Result<String> {
-        let Listed { segment, place, .. } = self.documents[document.index()];
+        let ViewRow { segment, place, .. } = self.documents[document.index()];
         self.segments[segment as usize].documents.id(place)
     }
 
-    pub fn row(&self, document: DocNo) -> Result<Row> {
-        let Listed { segment, place, .. } = self.documents[document.index()];
+    pub fn row(&self, document: DocNo) -> Result<DocumentRow> {
+        let ViewRow { segment, place, .. } = self.documents[document.index()];
         self.segments[segment as usize].documents.row(place)
     }
 
@@ -233,7 +238,7 @@ impl<'i> View<'i> {
     pub fn sets_in(&self, buckets: &Range<usize>, threads: usize) -> Result<Sets> {
         let mut ranges = self.ranges();
         ranges.retain(|slices| buckets.contains(&(slices.start / (SLICES / BUCKETS))));
-        let sorting = Sorting {
+        let sorting = Inversion {
             bits: self.bits,
             documents: 0,
             threads,
@@ -241,9 +246,9 @@ impl<'i> View<'i> {
             spill: None,
         };
         match self.largest_by_far() {
-            Some(largest) => CountBeside::join(
+            Some(largest) => CountSetsBesideLargest::join(
                 sorting
-                    .run::<u64, _>(|| CountBeside::new(self.merger(), largest))?
+                    .run::<u64, _>(|| CountSetsBesideLargest::new(self.merger(), largest))?
                     .1,
             ),
             None => Ok(sorting.run::<u64, _>(|| CountSets(self.merger()))?.0.sets),
@@ -355,9 +360,13 @@ impl<'i> View<'i> {
     }
 
     /// The same without some blots, and how many of each content's blots these are.
-    pub fn sets_without(&self, left_out: &LeftOut<'_>, threads: usize) -> Result<(Sets, Vec<u32>)> {
+    pub fn sets_without(
+        &self,
+        left_out: &ExcludedBlots<'_>,
+        threads: usize,
+    ) -> Result<(Sets, Vec<u32>)> {
         let ranges = self.ranges();
-        let sorting = Sorting {
+        let sorting = Inversion {
             bits: self.bits,
             documents: 0,
             threads,
@@ -384,8 +393,8 @@ impl<'i> View<'i> {
         let mut merger = self.merger();
         for slices in self.ranges() {
             merger.for_each(&slices, |blot, found, dictionary| match found {
-                Found::One(content) => each(blot, &[content]),
-                Found::Set(set) => each(blot, dictionary.get(set)),
+                MergedTarget::One(content) => each(blot, &[content]),
+                MergedTarget::Set(set) => each(blot, dictionary.get(set)),
             })?;
         }
         Ok(())
@@ -404,7 +413,7 @@ impl<'i> View<'i> {
             move |slices: &Range<usize>| -> Result<Vec<(u64, T)>> {
                 let mut found = Vec::new();
                 merger.for_each(slices, |blot, posted, sets| {
-                    if let Found::Set(set) = posted {
+                    if let MergedTarget::Set(set) = posted {
                         found.push((blot, of(sets.get(set))));
                     }
                     Ok(())
@@ -451,24 +460,24 @@ impl<'i> View<'i> {
     }
 
     /// All documents as they are written anew, in order.
-    pub(super) fn to_documents(&self) -> Result<Vec<Document>> {
+    pub(super) fn to_documents(&self) -> Result<Vec<IndexedDocument>> {
         let first = |content: ContentNo| self.documents_of(content)[0];
-        let written = |document: DocNo| -> Result<Document> {
+        let written = |document: DocNo| -> Result<IndexedDocument> {
             let (row, content) = (self.row(document)?, self.content_of(document));
             let row = match self.numbering {
                 // Nobody looks for a document that is gone, and two of them may have had one id.
-                Numbering::Fixed(Rows::Undocumented) => {
-                    return Ok(Document {
+                Renumbering::Fixed(RowFilter::Undocumented) => {
+                    return Ok(IndexedDocument {
                         id: row.number.to_string(),
                         row,
                     });
                 }
-                Numbering::Fixed(Rows::Documented) => row,
-                Numbering::Dense => row.numbered(document.get(), first(content).get()),
-                Numbering::Kept if content == NO_CONTENT => row,
-                Numbering::Kept => row.numbered(row.number, self.row(first(content))?.number),
+                Renumbering::Fixed(RowFilter::Documented) => row,
+                Renumbering::Dense => row.numbered(document.get(), first(content).get()),
+                Renumbering::Kept if content == NO_CONTENT => row,
+                Renumbering::Kept => row.numbered(row.number, self.row(first(content))?.number),
             };
-            Ok(Document {
+            Ok(IndexedDocument {
                 id: self.id(document)?,
                 row,
             })
@@ -478,7 +487,7 @@ impl<'i> View<'i> {
 
     /// For each segment and place, the document that its postings are written for; `u32::MAX` if they do not count any more.
     pub(super) fn targets(&self) -> Result<Vec<Vec<u32>>> {
-        if !matches!(self.numbering, Numbering::Fixed(_)) {
+        if !matches!(self.numbering, Renumbering::Fixed(_)) {
             return Ok(self.document_at());
         }
         let mut targets: Vec<Vec<u32>> = self
@@ -522,31 +531,31 @@ impl<'i> View<'i> {
 }
 
 /// A view in the making.
-struct Building<'i> {
+struct ViewBuilder<'i> {
     /// Each with the first segment that is looked at.
     indexes: Vec<(&'i Index, usize)>,
-    numbering: Numbering,
-    documents: Vec<Listed>,
-    contents: Vec<Content>,
+    numbering: Renumbering,
+    documents: Vec<ViewRow>,
+    contents: Vec<ContentInfo>,
     /// For each index and number, the content whose postings it has.
     content_of: Vec<Vec<ContentNo>>,
-    before: Before,
+    before: EarlierIndexes,
 }
 
 /// What the indexes that were looked at have, the first of each: to ask each of many indexes would take long.
 #[derive(Default)]
-struct Before {
+struct EarlierIndexes {
     /// By the hash of the id.
-    documents: HashMap<u64, (usize, At)>,
+    documents: HashMap<u64, (usize, RowLocation)>,
     /// By the hash of the content: under what number it is posted.
     contents: HashMap<u128, (usize, u32)>,
 }
 
 /// A live row: its number comes first, for the order.
-type Live = (u32, At);
+type LiveRow = (u32, RowLocation);
 
-impl<'i> Building<'i> {
-    fn new(indexes: Vec<(&'i Index, usize)>, numbering: Numbering) -> Self {
+impl<'i> ViewBuilder<'i> {
+    fn new(indexes: Vec<(&'i Index, usize)>, numbering: Renumbering) -> Self {
         let content_of = indexes
             .iter()
             .map(|(index, _)| vec![NO_CONTENT; index.manifest.numbers as usize])
@@ -557,7 +566,7 @@ impl<'i> Building<'i> {
             documents: Vec::new(),
             contents: Vec::new(),
             content_of,
-            before: Before::default(),
+            before: EarlierIndexes::default(),
         }
     }
 
@@ -568,7 +577,7 @@ impl<'i> Building<'i> {
             .iter()
             .map(|(index, from)| index.segments.len() - from)
             .sum();
-        let mut live = Vec::<Live>::new();
+        let mut live = Vec::<LiveRow>::new();
         let mut is_owned = vec![false; index.manifest.numbers as usize];
         for segment in from..index.segments.len() {
             let documents = &index.segments[segment].documents;
@@ -585,7 +594,7 @@ impl<'i> Building<'i> {
                     .takes(is_posted, index.is_listed(segment, row.number)?);
                 is_owned[row.number as usize] |= owns;
                 if counts {
-                    live.push((row.number, At { segment, place }));
+                    live.push((row.number, RowLocation { segment, place }));
                 }
             }
         }
@@ -599,11 +608,11 @@ impl<'i> Building<'i> {
                 owner if owner.0 != number || is_owned[row.representative as usize] => {
                     self.content(owner, &row)
                 }
-                _ if self.numbering != Numbering::Dense => NO_CONTENT,
+                _ if self.numbering != Renumbering::Dense => NO_CONTENT,
                 _ => return Err(lost(index, at, &row)),
             };
             let segment = (first_segment + at.segment - from) as u32;
-            self.documents.push(Listed {
+            self.documents.push(ViewRow {
                 segment,
                 place: at.place,
                 content,
@@ -616,7 +625,7 @@ impl<'i> Building<'i> {
     }
 
     /// Another index comes after this one.
-    fn remember(&mut self, number: usize, live: &[Live]) -> Result<()> {
+    fn remember(&mut self, number: usize, live: &[LiveRow]) -> Result<()> {
         let (index, from) = self.indexes[number];
         for &(_, at) in live {
             self.before
@@ -646,8 +655,8 @@ impl<'i> Building<'i> {
     fn is_known(
         &self,
         number: usize,
-        at: At,
-        row: &Row,
+        at: RowLocation,
+        row: &DocumentRow,
         refused: &mut dyn FnMut(&Index, &str),
     ) -> Result<bool> {
         let Some(&(earlier, found)) = self.before.documents.get(&row.id_hash()) else {
@@ -669,7 +678,7 @@ impl<'i> Building<'i> {
     }
 
     /// Another id had the same hash: every earlier index is asked.
-    fn search(&self, number: usize, id: &str) -> Result<Option<(usize, At)>> {
+    fn search(&self, number: usize, id: &str) -> Result<Option<(usize, RowLocation)>> {
         for (earlier, (index, _)) in self.indexes[..number].iter().enumerate() {
             if let Some(at) = index.find_id(id)? {
                 return Ok(Some((earlier, at)));
@@ -679,16 +688,16 @@ impl<'i> Building<'i> {
     }
 
     /// Which index has the postings of a content, and under what number.
-    fn owner(&self, number: usize, row: &Row) -> (usize, u32) {
+    fn owner(&self, number: usize, row: &DocumentRow) -> (usize, u32) {
         let before = row.hash.and_then(|hash| self.before.contents.get(&hash));
         before.copied().unwrap_or((number, row.representative))
     }
 
-    fn content(&mut self, (index, number): (usize, u32), row: &Row) -> ContentNo {
+    fn content(&mut self, (index, number): (usize, u32), row: &DocumentRow) -> ContentNo {
         let content = &mut self.content_of[index][number as usize];
         if *content == NO_CONTENT {
             *content = ContentNo::from_index(self.contents.len());
-            self.contents.push(Content {
+            self.contents.push(ContentInfo {
                 tokens: row.tokens,
                 blots: row.blots,
                 posted: row.posted,
@@ -739,7 +748,7 @@ impl<'i> Building<'i> {
     }
 }
 
-fn lost(index: &Index, at: At, row: &Row) -> Error {
+fn lost(index: &Index, at: RowLocation, row: &DocumentRow) -> Error {
     let place = Place::file(index.segments[at.segment].documents.file().name().clone());
     Error::damaged(
         place,
@@ -751,7 +760,7 @@ fn lost(index: &Index, at: At, row: &Row) -> Error {
 }
 
 /// The documents of each content: counting, then placing.
-fn members_of(documents: &[Listed], contents: usize) -> (Vec<DocNo>, Vec<usize>) {
+fn members_of(documents: &[ViewRow], contents: usize) -> (Vec<DocNo>, Vec<usize>) {
     let mut ends = vec![0; contents];
     let posted = || {
         DocNo::first(documents.len())

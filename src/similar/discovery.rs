@@ -15,7 +15,7 @@ use crate::{
         error::{Error, Result},
         parallel::{self, Budget, Limits, Weighted},
     },
-    index::{LeftOut, View},
+    index::{ExcludedBlots, View},
 };
 use std::{
     collections::HashMap,
@@ -77,7 +77,7 @@ impl<'v> Discovery<'v> {
     /// Prepares an index, ignoring some blots: they count neither as shared nor as blots of a
     /// document.
     pub fn excluding(
-        left_out: &LeftOut<'_>,
+        left_out: &ExcludedBlots<'_>,
         view: &'v View<'v>,
         options: DiscoveryOptions,
     ) -> Result<Self> {

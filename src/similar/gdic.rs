@@ -24,7 +24,7 @@ use crate::{
     base::{error::Result, parallel},
     index::{
         View,
-        posting::{BUCKETS, Times, WordLists},
+        posting::{BUCKETS, WordCount, WordLists},
     },
 };
 use rayon::prelude::*;
@@ -203,7 +203,7 @@ impl<W: WordLists + Sync> Gdic<W> {
 }
 
 /// The number of documents of a word, copies included.
-fn documents_of(list: &[Times], copies: &[u32]) -> u64 {
+fn documents_of(list: &[WordCount], copies: &[u32]) -> u64 {
     list.iter()
         .map(|of| u64::from(copies[of.place.to_usize()]))
         .sum()
@@ -284,7 +284,7 @@ impl RowBlock {
     }
 
     /// Adds a word.
-    fn add(&mut self, list: &[Times]) {
+    fn add(&mut self, list: &[WordCount]) {
         let first = list.partition_point(|of| of.place < self.rows.start);
         let list = &list[first..];
         let in_rows = list.partition_point(|of| of.place < self.rows.end);
@@ -305,7 +305,7 @@ impl RowBlock {
         })
     }
 
-    fn add_sparse(&mut self, a: Times, after: &[Times]) {
+    fn add_sparse(&mut self, a: WordCount, after: &[WordCount]) {
         let (start, needed) = (self.start(a.place), self.needed(a.times));
         for b in after {
             let cell = start + b.place.to_usize();
@@ -315,7 +315,7 @@ impl RowBlock {
     }
 
     /// As [`RowBlock::add_sparse`], for all documents at once.
-    fn add_dense(&mut self, rows: &[Times], list: &[Times]) {
+    fn add_dense(&mut self, rows: &[WordCount], list: &[WordCount]) {
         let base = self.rows.start.to_usize();
         let (mut has, mut times) = (
             std::mem::take(&mut self.has),
@@ -376,9 +376,9 @@ mod tests {
                 .into_iter()
                 .filter(|word| crate::index::posting::bucket_of_word(xxh3_64(&[*word])) == bucket)
             {
-                let list: Vec<Times> = (0..)
+                let list: Vec<WordCount> = (0..)
                     .zip(&self.0)
-                    .map(|(place, text)| Times {
+                    .map(|(place, text)| WordCount {
                         place,
                         times: times(text, word),
                     })

@@ -7,7 +7,7 @@ use super::scores::{DocumentSize, Measure, Overlap};
 use crate::base::num::{ToF64, ToU32, ToUsize};
 use crate::{
     base::error::Result,
-    index::{At, Index, Posted},
+    index::{BlotTarget, Index, RowLocation},
 };
 use std::{
     borrow::Cow,
@@ -18,7 +18,7 @@ use std::{
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchMatch {
     /// The document.
-    pub document: At,
+    pub document: RowLocation,
     /// The number of shared blots.
     pub shared: u32,
     /// The number of its blots that count.
@@ -46,7 +46,7 @@ pub struct IndexSearch<'i> {
 pub struct ExcludedBlots<'i> {
     blots: HashSet<u64>,
     /// The number of these blots that each content has.
-    of: HashMap<At, u32>,
+    of: HashMap<RowLocation, u32>,
     indexes: &'i [Index],
 }
 
@@ -63,7 +63,11 @@ impl<'i> ExcludedBlots<'i> {
     }
 
     /// The blots that count.
-    fn without<'b>(&self, blots: &'b [u64], found: &mut Vec<At>) -> Result<Cow<'b, [u64]>> {
+    fn without<'b>(
+        &self,
+        blots: &'b [u64],
+        found: &mut Vec<RowLocation>,
+    ) -> Result<Cow<'b, [u64]>> {
         if self.blots.is_empty() && self.indexes.is_empty() {
             return Ok(Cow::Borrowed(blots));
         }
@@ -76,7 +80,7 @@ impl<'i> ExcludedBlots<'i> {
         Ok(Cow::Owned(kept))
     }
 
-    fn contains(&self, blot: u64, found: &mut Vec<At>) -> Result<bool> {
+    fn contains(&self, blot: u64, found: &mut Vec<RowLocation>) -> Result<bool> {
         if self.blots.contains(&blot) {
             return Ok(true);
         }
@@ -101,14 +105,14 @@ pub struct SearchScratch {
     /// The set or document of each blot, as one number.
     posted: Vec<u64>,
     places: Vec<u32>,
-    copies: HashMap<At, u32>,
-    found: Vec<At>,
+    copies: HashMap<RowLocation, u32>,
+    found: Vec<RowLocation>,
 }
 
 /// A content that reaches the threshold.
 struct ScoredContent {
     score: f64,
-    content: At,
+    content: RowLocation,
     shared: u32,
     blots: u32,
 }
@@ -219,8 +223,8 @@ impl IndexSearch<'_> {
             scratch
                 .posted
                 .extend(found.iter().flatten().map(|posted| match *posted {
-                    Posted::Set(set) => u64::from(set) << 1,
-                    Posted::One(place) => u64::from(place) << 1 | 1,
+                    BlotTarget::Set(set) => u64::from(set) << 1,
+                    BlotTarget::One(place) => u64::from(place) << 1 | 1,
                 }));
             if is_lean {
                 self.index.release();
@@ -231,9 +235,9 @@ impl IndexSearch<'_> {
         for group in posted.chunk_by(|one, two| one == two) {
             let (key, weight) = (group[0], group.len().to_u32());
             let of = if key & 1 == 1 {
-                Posted::One((key >> 1).to_u32())
+                BlotTarget::One((key >> 1).to_u32())
             } else {
-                Posted::Set((key >> 1).to_u32())
+                BlotTarget::Set((key >> 1).to_u32())
             };
             searched.places(of, &mut scratch.places)?;
             let counts = &mut scratch.segments[segment];
@@ -273,7 +277,7 @@ impl IndexSearch<'_> {
     }
 
     /// The number of documents of a content.
-    fn copies(&self, at: At, scratch: &mut SearchScratch) -> Result<u32> {
+    fn copies(&self, at: RowLocation, scratch: &mut SearchScratch) -> Result<u32> {
         if let Some(&copies) = scratch.copies.get(&at) {
             return Ok(copies);
         }
@@ -297,7 +301,7 @@ impl IndexSearch<'_> {
                     .get_mut(place.to_usize())
                     .map(std::mem::take)
                     .unwrap_or_default();
-                let at = At { segment, place };
+                let at = RowLocation { segment, place };
                 let row = self.index.row(at)?;
                 if !self.index.is_posted(segment, row.number)? {
                     continue;
@@ -353,7 +357,7 @@ impl IndexSearch<'_> {
         count: usize,
         wanted: Option<&IdFilter<'_>>,
     ) -> Result<Vec<SearchMatch>> {
-        let mut first: BinaryHeap<(String, usize, At)> = BinaryHeap::new();
+        let mut first: BinaryHeap<(String, usize, RowLocation)> = BinaryHeap::new();
         for (which, candidate) in contents.iter().enumerate() {
             for document in self.index.documents_of(candidate.content)? {
                 let id = self.index.id(document)?;
@@ -367,7 +371,7 @@ impl IndexSearch<'_> {
                 }
             }
         }
-        let to_match = |(_, which, document): (String, usize, At)| {
+        let to_match = |(_, which, document): (String, usize, RowLocation)| {
             let ScoredContent {
                 score,
                 shared,

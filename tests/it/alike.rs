@@ -7,7 +7,7 @@ use dedup::{
         BlotOptions, BuildOptions, Extract, ExtractOptions, Observer, RowFormat, Settings, build,
         extract,
     },
-    index::{Index, Means, View},
+    index::{Index, Resources, View},
     report::{Format, GraphFormat, put_number},
     similar::{Discovery, DiscoveryOptions, Join, JoinScratch, KeepRule, Measure, Score},
     text::{corpus, stream::Form},
@@ -64,7 +64,7 @@ fn build_index(work: &Work, stream: &str) -> Index {
         blots: BlotOptions::default(),
         parts: 3,
         dictionary: false,
-        means: Means {
+        resources: Resources {
             memory_bytes: 1 << 24,
             threads: 2,
             tmp_dir: TempDir(None),

@@ -6,7 +6,7 @@ use dedup::{
     commands::{
         CountRange, Extract, ExtractOptions, RowFormat, StepOptions, count_range, extract_counted,
     },
-    index::{Index, Means, SegmentFiles},
+    index::{Index, Resources, SegmentFiles},
     report::Format,
     similar::Score,
 };
@@ -23,7 +23,7 @@ pub fn count(
 ) -> Result<()> {
     let step = StepOptions {
         of: None,
-        means: Means {
+        resources: Resources {
             memory_bytes: MEMORY_BYTES,
             threads: 1,
             tmp_dir: TempDir(None),

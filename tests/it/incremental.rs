@@ -8,7 +8,7 @@ use dedup::{
         self, BlotOptions, BuildOptions, ChangeOptions, Extract, ExtractOptions, LeaveOut,
         MaxRemove, Observer, PartFiles, RowFormat, RunsOptions, Settings, StepOptions, SyncOptions,
     },
-    index::{At, Index, Manifest, Means, SegmentFiles, View, sweep, verify},
+    index::{Index, Manifest, Resources, RowLocation, SegmentFiles, View, sweep, verify},
     report::Format,
     similar::Score,
     text::{corpus, stream::Form},
@@ -76,8 +76,8 @@ pub fn text(number: u8) -> String {
     all.join(separator)
 }
 
-pub fn means(memory_bytes: u64) -> Means {
-    Means {
+pub fn resources(memory_bytes: u64) -> Resources {
+    Resources {
         memory_bytes,
         threads: 2,
         tmp_dir: TempDir(None),
@@ -103,7 +103,7 @@ fn blots() -> BlotOptions {
 pub fn change() -> ChangeOptions {
     ChangeOptions {
         blots: BlotOptions::default(),
-        means: means(1 << 20),
+        resources: resources(1 << 20),
         compacts: false,
     }
 }
@@ -124,7 +124,7 @@ pub fn build(work: &Work, name: &str, documents: &[(String, String)]) -> PathBuf
         blots: blots(),
         parts: 3,
         dictionary: true,
-        means: means(1),
+        resources: resources(1),
     };
     commands::build(&options, &settings(vec![file]), &directory, &mut Silent).unwrap();
     directory
@@ -256,7 +256,7 @@ pub fn take_step(work: &Work, index: &mut PathBuf, model: &mut Model, step: &Ste
             let open = Index::open(index).unwrap();
             let from = open.segments.len() * usize::from(*share) / 100;
             let manifest = open
-                .compacted(from..open.segments.len(), &means(u64::from(*share)))
+                .compacted(from..open.segments.len(), &resources(u64::from(*share)))
                 .unwrap();
             manifest.commit(index).unwrap();
             sweep(index, Some(&manifest)).unwrap();
@@ -281,7 +281,7 @@ pub fn take_step(work: &Work, index: &mut PathBuf, model: &mut Model, step: &Ste
                 &[index.clone(), other],
                 None,
                 &target,
-                &means(1 << 20),
+                &resources(1 << 20),
                 &mut Silent,
             )
             .unwrap();
@@ -300,7 +300,7 @@ pub fn take_step(work: &Work, index: &mut PathBuf, model: &mut Model, step: &Ste
                 work.path(&format!("{}p", index.display())),
                 work.path(&format!("{}s", index.display())),
             );
-            commands::split(index, *parts, &pieces, &means(1 << 20)).unwrap();
+            commands::split(index, *parts, &pieces, &resources(1 << 20)).unwrap();
             let inputs: Vec<_> = (0..*parts)
                 .rev()
                 .map(|part| pieces.join(format!("{part:03}")))
@@ -308,7 +308,7 @@ pub fn take_step(work: &Work, index: &mut PathBuf, model: &mut Model, step: &Ste
             inputs
                 .iter()
                 .for_each(|input| verify(&Index::open(input).unwrap()).unwrap());
-            commands::merge(&inputs, None, &target, &means(1), &mut Silent).unwrap();
+            commands::merge(&inputs, None, &target, &resources(1), &mut Silent).unwrap();
             if Index::open(index).unwrap().is_compact() {
                 assert_eq!(files(index), files(&target));
                 assert_eq!(
@@ -356,7 +356,7 @@ fn ensure_lookups(index: &Index, view: &View<'_>) {
         let at = index.find_id(&id).unwrap().unwrap();
         assert_eq!(index.row(at).unwrap(), row);
         let content = index.find_content(row.hash.unwrap()).unwrap().unwrap();
-        let name = |at: &At| index.id(*at).unwrap();
+        let name = |at: &RowLocation| index.id(*at).unwrap();
         let same: Vec<String> = index
             .documents_of(content)
             .unwrap()
@@ -418,7 +418,7 @@ proptest! {
             take_step(&work, &mut index, &mut model, step);
             ensure_right(&work, &index, &model);
         }
-        commands::compact(&index, &means(1 << 20)).unwrap();
+        commands::compact(&index, &resources(1 << 20)).unwrap();
         ensure_right(&work, &index, &model);
         prop_assert_eq!(Manifest::read(&index).unwrap().numbers as usize, model.len());
     }
@@ -434,19 +434,19 @@ proptest! {
         let work = Work::new();
         let named = |slice: &[(u8, u8)]| slice.iter().map(|&(number, of)| (id(number), text(of))).collect::<Vec<_>>();
         let expected = build(&work, "all", &named(&slices.concat()));
-        let means = means(memory);
+        let resources = resources(memory);
         let parts: Vec<PathBuf> = (0..slices.len()).map(|slice| work.path(&format!("p{slice}"))).collect();
         for (slice, parts) in slices.iter().zip(&parts) {
-            commands::split(&build(&work, "slice", &named(slice)), ranges, parts, &means).unwrap();
+            commands::split(&build(&work, "slice", &named(slice)), ranges, parts, &resources).unwrap();
         }
         let joined: Vec<PathBuf> = (0..ranges).map(|range| work.path(&format!("j{range}"))).collect();
         for (range, joined) in joined.iter().enumerate() {
             let inputs: Vec<PathBuf> = parts.iter().map(|parts| parts.join(format!("{range:03}"))).collect();
             inputs.iter().for_each(|input| verify(&Index::open(input).unwrap()).unwrap());
-            commands::merge(&inputs, None, joined, &means, &mut Silent).unwrap();
+            commands::merge(&inputs, None, joined, &resources, &mut Silent).unwrap();
             verify(&Index::open(joined).unwrap()).unwrap();
         }
-        commands::merge(&joined, None, &work.path("joined"), &means, &mut Silent).unwrap();
+        commands::merge(&joined, None, &work.path("joined"), &resources, &mut Silent).unwrap();
         let read = |directory: &Path| (files(directory), fs::read_to_string(directory.join("manifest.json")).unwrap());
         prop_assert_eq!(read(&work.path("joined")), read(&expected));
     }
@@ -458,13 +458,13 @@ proptest! {
         bits in prop::sample::select(vec![16_u8, 32, 48]),
     ) {
         let work = Work::new();
-        let options = BuildOptions { blots: BlotOptions { bits: Some(bits), ..blots() }, parts, dictionary: true, means: means(memory) };
+        let options = BuildOptions { blots: BlotOptions { bits: Some(bits), ..blots() }, parts, dictionary: true, resources: resources(memory) };
         let path = |slice: usize| work.path(&format!("{slice}.jsonl"));
         for (number, slice) in slices.iter().enumerate() {
             write_documents(&path(number), slice.iter().map(|&(number, of)| (id(number), text(of))));
             commands::build_runs(&options, &RunsOptions::default(), &settings(vec![path(number)]), &work.path(&format!("m{number}")), &mut Silent).unwrap();
         }
-        let step = StepOptions { of: None, means: means(memory) };
+        let step = StepOptions { of: None, resources: resources(memory) };
         let of_slices = |file: &str| (0..slices.len()).map(|slice| work.path(&format!("m{slice}/{file}"))).collect::<Vec<_>>();
         let of_ranges = |file: &str| (0..parts).map(|range| work.path(&format!("r{range}{file}"))).collect::<Vec<_>>();
         commands::number_documents(&step, &of_slices("docs"), &work.path("n")).unwrap();
@@ -505,7 +505,7 @@ proptest! {
         let options = ExtractOptions { what, score: Score::Inclusion, threshold, max_df, limits: Limits::new(2, memory) };
         let (mut one, mut all) = (Vec::new(), Vec::new());
         commands::extract_without(&options, &LeaveOut::default(), &index, &mut one, &mut Silent, &mut |_, _| {}).unwrap();
-        let step = StepOptions { of: None, means: means(memory) };
+        let step = StepOptions { of: None, resources: resources(memory) };
         let mut counts = Vec::new();
         for (number, range) in SegmentFiles::parts(ranges).unwrap().into_iter().enumerate() {
             let output = work.path(&format!("n{number}"));

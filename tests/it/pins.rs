@@ -2,7 +2,7 @@
 
 use crate::{
     extract::{Rows, apply, table_rows},
-    incremental::{Silent, build, change, dump, id, means, settings, text, write_documents},
+    incremental::{Silent, build, change, dump, id, resources, settings, text, write_documents},
     work::Work,
 };
 use dedup::base::ids::DocNo;
@@ -102,7 +102,7 @@ proptest! {
                     commands::remove(&changing, numbers.iter().map(|&number| Ok(id(number))), &directory, &mut Silent).unwrap();
                     numbers.iter().for_each(|&number| drop(model.remove(&id(number))));
                 }
-                Step::Compact => commands::compact(&directory, &means(1 << 20)).unwrap(),
+                Step::Compact => commands::compact(&directory, &resources(1 << 20)).unwrap(),
                 Step::Pin(name) => {
                     let name = format!("pin{name}");
                     let generation = commands::pin(&directory, &name, None).unwrap();
@@ -135,7 +135,7 @@ proptest! {
         for (name, (generation, _)) in &pinned {
             prop_assert_eq!(commands::unpin(&directory, name).unwrap(), *generation);
         }
-        commands::compact(&directory, &means(1)).unwrap();
+        commands::compact(&directory, &resources(1)).unwrap();
         prop_assert!(Index::open(&directory).unwrap().is_compact());
     }
 }

@@ -3,7 +3,7 @@
 //! The phrases are tokenised as documents are. A phrase that ends with `*` matches every last token that
 //! starts so: `the*` takes windows that start with the, these, theatre.
 
-use super::{Made, Select};
+use super::{Select, SelectResult};
 use crate::text::{
     stream::{Blots, Tokens},
     token::Tokenizer,
@@ -28,7 +28,7 @@ struct Phrase {
     is_open: bool,
 }
 
-pub fn read(path: &str, tokenizer: &Tokenizer) -> Made {
+pub fn read(path: &str, tokenizer: &Tokenizer) -> SelectResult {
     let text = fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
     let phrases: BTreeSet<Phrase> = text
         .lines()

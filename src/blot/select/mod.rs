@@ -34,11 +34,11 @@ pub trait Select: Send + Sync {
     }
 }
 
-type Made = Result<Box<dyn Select>, String>;
+type SelectResult = Result<Box<dyn Select>, String>;
 
 /// What a selection must know of the blots.
 #[derive(Debug, Clone, Copy)]
-pub struct Of<'a> {
+pub struct SelectContext<'a> {
     pub tokenizer: &'a Tokenizer,
     /// The scheme of the tokens and of the windows, such as `word@18.0 ordered:8`.
     pub scheme: &'a str,
@@ -46,9 +46,13 @@ pub struct Of<'a> {
 }
 
 /// Name, what it does, and how its argument is read.
-type Row = (&'static str, &'static str, fn(&str, Of<'_>) -> Made);
+type SelectionRow = (
+    &'static str,
+    &'static str,
+    fn(&str, SelectContext<'_>) -> SelectResult,
+);
 
-pub const TABLE: [Row; 5] = [
+pub const TABLE: [SelectionRow; 5] = [
     ("mod:N", "blots that N divides: one in N", |n, _| {
         Ok(Box::new(modulo::Modulo(number(n)?)))
     }),
@@ -163,7 +167,7 @@ pub struct Selection {
 
 impl Selection {
     /// Reads `all`, `mod:16`, `winnow:4,mod:2`, …
-    pub fn parse(select: &SelectScheme, of: Of<'_>) -> Result<Self, String> {
+    pub fn parse(select: &SelectScheme, of: SelectContext<'_>) -> Result<Self, String> {
         let mut chain = Vec::new();
         for term in select.0.iter().filter(|term| !term.is_plain("all")) {
             let name = term.name.as_str();
@@ -252,7 +256,7 @@ mod tests {
     fn parse(text: &str) -> Result<Selection, String> {
         Selection::parse(
             &text.into(),
-            Of {
+            SelectContext {
                 tokenizer: &Tokenizer::new(Rule::Word, false),
                 scheme: "word@18.0 ordered:8",
                 bits: 32,

@@ -3,7 +3,7 @@
 //! A filter file is `dedupfil`, the version (1), the number of bits by which fields are found, the length of the scheme and the scheme itself, a bit for each field from the first on (1: more than
 //! once), and XXH3 over all of that; numbers are little-endian, 32 bits. `spex` without a file is how dedup-spex itself calls what it keeps: then every blot is looked for.
 
-use super::{Made, Of, Select};
+use super::{Select, SelectContext, SelectResult};
 use crate::text::stream::{Blots, Tokens};
 use std::{fs, io::Write};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
@@ -33,7 +33,7 @@ struct Filter {
 }
 
 /// Reads a filter; the whole of its file is checked.
-pub fn read(path: &str, of: Of<'_>) -> Made {
+pub fn read(path: &str, of: SelectContext<'_>) -> SelectResult {
     if path.is_empty() {
         return Ok(Box::new(Everything));
     }

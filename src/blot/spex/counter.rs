@@ -14,7 +14,7 @@ const FIELD_BITS: u64 = 2;
 
 /// May be counted into by many threads at once: the order does not matter.
 #[derive(Debug)]
-pub struct Counter {
+pub struct ChunkCounter {
     words: Vec<AtomicU64>,
     /// A field is what is left of a hash without so many of its lower bits.
     shift: u32,
@@ -27,7 +27,7 @@ pub struct Occupancy {
     pub more: u64,
 }
 
-impl Counter {
+impl ChunkCounter {
     /// As many fields as fit into so many bytes, a power of two: 64 MiB have 2^28.
     pub fn new(bytes: u64) -> Self {
         let fields = (bytes * 8 / FIELD_BITS).clamp(FIELDS_OF_WORD, 1 << 40);
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn sizes_are_powers_of_two() {
         assert_eq!(
-            [0, 8, 9, 64 << 20, 100 << 20].map(|bytes| Counter::new(bytes).bits()),
+            [0, 8, 9, 64 << 20, 100 << 20].map(|bytes| ChunkCounter::new(bytes).bits()),
             [5, 5, 5, 28, 28]
         );
     }
@@ -137,7 +137,7 @@ mod tests {
         #[test]
         fn nothing_repeated_is_missed(hashes in prop::collection::vec(0_u64..200, 0..300), threads in 1_usize..4) {
             let hashes: Vec<u64> = hashes.iter().map(|hash| hash.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
-            let counter = Counter::new(16);
+            let counter = ChunkCounter::new(16);
             std::thread::scope(|scope| {
                 for part in hashes.chunks(hashes.len().div_ceil(threads).max(1)) {
                     scope.spawn(|| counter.count(part));

@@ -14,12 +14,12 @@
 //! segments that can still hold a chunk of `l` tokens. Two counters are in memory at a time.
 
 mod counter;
-mod kept;
-mod stream;
+mod token_file;
+mod token_stream;
 
-pub use counter::{Counter, Occupancy};
-pub use kept::{Kept, KeptWriter};
-pub use stream::{Block, Place, Segment, Stream};
+pub use counter::{ChunkCounter, Occupancy};
+pub use token_file::{TokenFile, TokenFileWriter};
+pub use token_stream::{BlockLocation, TokenBlock, TokenRun, TokenStream};
 
 use crate::{
     base::{
@@ -61,12 +61,12 @@ impl Sift<'_> {
     }
 
     /// Counts the shortest chunks of documents that were hashed before.
-    pub fn count_kept(&self, stream: &Stream, counter: &Counter) -> Result<u64> {
+    pub fn count_kept(&self, stream: &TokenStream, counter: &ChunkCounter) -> Result<u64> {
         let counted = AtomicU64::new(0);
         let worker = || {
             let mut chunks = Vec::new();
             let counted = &counted;
-            move |place: Place| -> Result<()> {
+            move |place: BlockLocation| -> Result<()> {
                 for (_, hashes) in stream.read(&place)?.iter() {
                     chunks.clear();
                     ordered_windows(hashes, self.lengths[0] as usize, &mut chunks);
@@ -83,11 +83,11 @@ impl Sift<'_> {
     /// All passes but the first, whose counter and number of chunks come in. Gives what is left, the last counter, and what each pass did.
     pub fn run(
         &self,
-        mut stream: Stream,
-        mut counter: Counter,
+        mut stream: TokenStream,
+        mut counter: ChunkCounter,
         first_counted: u64,
-    ) -> Result<(Stream, Counter, Vec<Pass>)> {
-        let describe = |length: u32, counted: u64, counter: &Counter, tokens: u64| Pass {
+    ) -> Result<(TokenStream, ChunkCounter, Vec<Pass>)> {
+        let describe = |length: u32, counted: u64, counter: &ChunkCounter, tokens: u64| Pass {
             length,
             counted,
             occupancy: counter.occupancy(),
@@ -101,7 +101,7 @@ impl Sift<'_> {
             stream.tokens(),
         )];
         for step in self.lengths.windows(2) {
-            let next = Counter::new(self.counter_bytes);
+            let next = ChunkCounter::new(self.counter_bytes);
             let (left, counted) = self.pass(&stream, (step[0], &counter), (step[1], &next))?;
             (stream, counter) = (left, next);
             passes.push(describe(step[1], counted, &counter, stream.tokens()));
@@ -112,15 +112,15 @@ impl Sift<'_> {
     /// Counts the chunks of one length that consist of chunks of the length before which were counted more than once.
     fn pass(
         &self,
-        stream: &Stream,
-        before: (u32, &Counter),
-        next: (u32, &Counter),
-    ) -> Result<(Stream, u64)> {
-        let (mut left, counted) = (Stream::new(self.directory)?, AtomicU64::new(0));
+        stream: &TokenStream,
+        before: (u32, &ChunkCounter),
+        next: (u32, &ChunkCounter),
+    ) -> Result<(TokenStream, u64)> {
+        let (mut left, counted) = (TokenStream::new(self.directory)?, AtomicU64::new(0));
         let worker = || {
             let mut sieve = Sieve::new(self.target() as usize, before, self.is_kept);
             let counted = &counted;
-            move |place: Place| -> Result<Block> {
+            move |place: BlockLocation| -> Result<TokenBlock> {
                 let (block, mut chunks) = (sieve.sift(&stream.read(&place)?), Vec::new());
                 stream.release(&place);
                 for (segment, hashes) in block.iter() {
@@ -139,7 +139,7 @@ impl Sift<'_> {
         self.each_block(
             stream,
             worker,
-            |block: &Block| block.bytes(),
+            |block: &TokenBlock| block.bytes(),
             |block| left.push(&block),
         )?;
         Ok((left, counted.into_inner()))
@@ -149,8 +149,8 @@ impl Sift<'_> {
     /// bytes, goes to `sink`.
     pub fn survivors<R: Send>(
         &self,
-        stream: &Stream,
-        counter: &Counter,
+        stream: &TokenStream,
+        counter: &ChunkCounter,
         work: impl Fn(&mut dyn Iterator<Item = (u32, &[(u32, u64)])>) -> R + Sync,
         weigh: impl Fn(&R) -> u64 + Sync,
         sink: impl FnMut(R) -> Result<()>,
@@ -164,7 +164,7 @@ impl Sift<'_> {
                 repeated: Vec::new(),
             };
             let work = &work;
-            move |place: Place| -> Result<R> {
+            move |place: BlockLocation| -> Result<R> {
                 let block = stream.read(&place)?;
                 stream.release(&place);
                 let found = finder.find(&block);
@@ -179,9 +179,9 @@ impl Sift<'_> {
     }
 
     /// Works on all blocks in parallel, and gives the results in order.
-    fn each_block<R: Send, W: FnMut(Place) -> Result<R>>(
+    fn each_block<R: Send, W: FnMut(BlockLocation) -> Result<R>>(
         &self,
-        stream: &Stream,
+        stream: &TokenStream,
         worker: impl Fn() -> W + Sync,
         weigh: impl Fn(&R) -> u64 + Sync,
         mut sink: impl FnMut(R) -> Result<()>,
@@ -205,7 +205,7 @@ struct Sieve<'a> {
     /// A run that has no room for so many tokens is of no use.
     target: usize,
     length: usize,
-    counter: &'a Counter,
+    counter: &'a ChunkCounter,
     is_kept: &'a (dyn Fn(u32) -> bool + Sync),
     chunks: Vec<u64>,
     repeated: Vec<bool>,
@@ -214,7 +214,7 @@ struct Sieve<'a> {
 impl<'a> Sieve<'a> {
     fn new(
         target: usize,
-        (length, counter): (u32, &'a Counter),
+        (length, counter): (u32, &'a ChunkCounter),
         is_kept: &'a (dyn Fn(u32) -> bool + Sync),
     ) -> Self {
         Self {
@@ -227,8 +227,8 @@ impl<'a> Sieve<'a> {
         }
     }
 
-    fn sift(&mut self, block: &Block) -> Block {
-        let mut left = Block::default();
+    fn sift(&mut self, block: &TokenBlock) -> TokenBlock {
+        let mut left = TokenBlock::default();
         for (segment, hashes) in block.iter() {
             if (self.is_kept)(segment.document) {
                 left.push(segment.document, segment.first, hashes);
@@ -239,7 +239,7 @@ impl<'a> Sieve<'a> {
         left
     }
 
-    fn sift_segment(&mut self, segment: Segment, hashes: &[u64], left: &mut Block) {
+    fn sift_segment(&mut self, segment: TokenRun, hashes: &[u64], left: &mut TokenBlock) {
         self.chunks.clear();
         ordered_windows(hashes, self.length, &mut self.chunks);
         self.counter.repeated(&self.chunks, &mut self.repeated);
@@ -261,14 +261,14 @@ impl<'a> Sieve<'a> {
 /// Finds the chunks of a block that were counted more than once.
 struct Finder<'a> {
     target: usize,
-    counter: &'a Counter,
+    counter: &'a ChunkCounter,
     is_kept: &'a (dyn Fn(u32) -> bool + Sync),
     chunks: Vec<u64>,
     repeated: Vec<bool>,
 }
 
 impl Finder<'_> {
-    fn find(&mut self, block: &Block) -> Vec<(u32, Vec<(u32, u64)>)> {
+    fn find(&mut self, block: &TokenBlock) -> Vec<(u32, Vec<(u32, u64)>)> {
         let mut found: Vec<(u32, Vec<(u32, u64)>)> = Vec::new();
         for (segment, hashes) in block.iter() {
             let is_kept = (self.is_kept)(segment.document);

@@ -7,7 +7,7 @@ use crate::{
         parallel::Limits,
     },
     commands::{BlotOptions, MaxRemove, RowFormat, Settings},
-    index::Means,
+    index::Resources,
     report::Format,
     text::{corpus, stream::Form},
 };
@@ -148,8 +148,8 @@ const SIZE_FACTOR: u64 = 8;
 
 impl PlanOptions {
     /// What a task may use: its memory and one thread.
-    pub fn means(&self) -> Means {
-        Means {
+    pub fn resources(&self) -> Resources {
+        Resources {
             memory_bytes: self.memory,
             threads: 1,
             tmp_dir: TempDir(None),

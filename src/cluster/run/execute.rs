@@ -132,7 +132,7 @@ impl TaskExecution<'_> {
     fn step(&self) -> StepOptions {
         StepOptions {
             of: Some(self.plan.output_label(self.task)),
-            means: self.options().means(),
+            resources: self.options().resources(),
         }
     }
 
@@ -210,7 +210,7 @@ impl TaskExecution<'_> {
             blots: self.options().blots_in(self.run),
             parts: self.options().parts,
             dictionary: self.options().dictionary,
-            means: self.options().means(),
+            resources: self.options().resources(),
         };
         let runs = RunsOptions {
             of: Some(self.plan.output_label(self.task)),

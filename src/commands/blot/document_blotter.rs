@@ -10,7 +10,9 @@ use crate::{
     blot as schemes,
     blot::{
         Blotter, Run, Window,
-        select::{Of, Selection, is_scheme_shared_only, select_without_spex, without_spex},
+        select::{
+            SelectContext, Selection, is_scheme_shared_only, select_without_spex, without_spex,
+        },
     },
     index::{Index, Manifest},
     text::{
@@ -168,7 +170,7 @@ impl DocumentBlotter {
         let mut selected = SelectScheme::default();
         for schemes::Named { shape, select } in schemes::parse(&names, run).map_err(Error::Usage)? {
             let scheme = format!("{tokens} {shape}");
-            let of = Of {
+            let of = SelectContext {
                 tokenizer: &tokenizer,
                 scheme: &scheme,
                 bits,

@@ -36,7 +36,7 @@ use crate::{
         passage_options::PassageOptions,
         text_cache::TextCache,
     },
-    index::{Both, Index, LeftOut, View},
+    index::{ExcludedBlots, Index, IndexDiff, View},
     report::{
         Format, GraphFormat, Ndjson, Sink,
         records::{AlignedPair, ExtractHeader},
@@ -138,7 +138,7 @@ pub struct LeaveOut {
 /// The same, ready to be used.
 #[derive(Default)]
 struct Without<'w> {
-    text: LeftOut<'w>,
+    text: ExcludedBlots<'w>,
     pairs: PairRules,
 }
 
@@ -199,7 +199,7 @@ impl LeaveOut {
         let (pairs, unknown) = self.pairs.read(index, observer)?;
         Ok((
             work(&Without {
-                text: LeftOut {
+                text: ExcludedBlots {
                     blots: found,
                     views,
                 },
@@ -401,9 +401,9 @@ fn write_incremental_changes(
         Index::open_at(&index.directory, generation)?,
         View::by_id(index)?,
     );
-    let both = Both::new(&View::by_id(&old)?, &view)?;
+    let both = IndexDiff::new(&View::by_id(&old)?, &view)?;
     drop(view);
-    let discovery = discovery_of_text(options, &LeftOut::default(), index, &both.view)?;
+    let discovery = discovery_of_text(options, &ExcludedBlots::default(), index, &both.view)?;
     let of = table::incremental_diff::IncrementalDiff {
         both: &both,
         discovery: &discovery,
@@ -426,7 +426,7 @@ fn discovery<'v>(
 
 fn discovery_of_text<'v>(
     options: &ExtractOptions,
-    left_out: &LeftOut<'_>,
+    left_out: &ExcludedBlots<'_>,
     index: &Index,
     view: &'v View<'v>,
 ) -> Result<Discovery<'v>> {

@@ -9,7 +9,7 @@ use crate::{
     commands::{
         BlotOptions, DocumentStage, Observer, Settings, Summary, blot::DocumentBlotter, run,
     },
-    index::{At, Index, Posted, Row, View},
+    index::{BlotTarget, DocumentRow, Index, RowLocation, View},
     report::{Format, Sink, records::SpansRecord},
     text::{
         corpus::{InputDocument, Source},
@@ -205,8 +205,8 @@ impl<'i> EarlierBlots<'i> {
                 .filter_map(|(first, posted)| posted.map(|posted| (first, posted)))
             {
                 let kept = match posted {
-                    Posted::Set(set) => first_of[number].get(set.to_usize()),
-                    Posted::One(_) => None,
+                    BlotTarget::Set(set) => first_of[number].get(set.to_usize()),
+                    BlotTarget::One(_) => None,
                 };
                 let mut here = kept.map_or(NOT_ASKED, |kept| kept.load(Ordering::Relaxed));
                 if here == NOT_ASKED {
@@ -244,7 +244,11 @@ impl<'i> EarlierBlots<'i> {
 }
 
 /// Finds a document that must be as it was indexed.
-pub(super) fn indexed(index: &Index, id: &str, hash: Option<u128>) -> Result<(At, Row), String> {
+pub(super) fn indexed(
+    index: &Index,
+    id: &str,
+    hash: Option<u128>,
+) -> Result<(RowLocation, DocumentRow), String> {
     let found = index
         .find_id(id)
         .and_then(|at| at.map(|at| Ok((at, index.row(at)?))).transpose());

@@ -10,7 +10,7 @@ use crate::{
         files::{Mapping, TempDir, TempFile},
     },
     commands::Settings,
-    index::{At, Index, Row, View},
+    index::{DocumentRow, Index, RowLocation, View},
     text::{
         corpus::{FileBeneath, FileEntry, Source, WalkItem, find_beneath},
         stream::{Span, Tokens},
@@ -92,7 +92,7 @@ pub struct TokenBatch {
 
 /// A document, and where what was read of it ends.
 struct One {
-    at: At,
+    at: RowLocation,
     number: u32,
     representative: u32,
     is_dropped: bool,
@@ -102,12 +102,12 @@ struct One {
 
 impl TokenBatch {
     /// Adds a document that the index has.
-    pub fn push(&mut self, at: At, row: &Row, tokens: &Tokens, hashes: &[u64]) {
+    pub fn push(&mut self, at: RowLocation, row: &DocumentRow, tokens: &Tokens, hashes: &[u64]) {
         self.tokens
             .extend(hashes.iter().map(|hash| hash.to_le_bytes()));
         put_spans(tokens.spans().unwrap_or_default(), &mut self.spans);
         let (tokens_end, spans_end) = (self.tokens.len(), self.spans.len());
-        let Row {
+        let DocumentRow {
             number,
             representative,
             ..
@@ -174,7 +174,7 @@ pub struct Text {
 
 /// A document that was read.
 pub struct Document {
-    pub at: At,
+    pub at: RowLocation,
     /// As the index has it.
     pub number: u32,
     pub text: u32,

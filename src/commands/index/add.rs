@@ -9,7 +9,7 @@ use crate::{
     base::error::Result,
     commands::{Observer, Settings, blot::DocumentBlotter, run},
     index::{
-        Change, Index, Manifest, SegmentBuilder, Taken,
+        AddOutcome, Index, IndexChange, Manifest, SegmentBuilder,
         posting::{Key, NARROW_BITS},
     },
     text::corpus::Source,
@@ -46,8 +46,8 @@ fn add_as<K: Key>(
 ) -> Result<(Option<Manifest>, ChangeSummary)> {
     let mut builder = SegmentBuilder::<K>::new(
         blots.scheme.bits,
-        options.means.clone(),
-        Some(Change::new(index)),
+        options.resources.clone(),
+        Some(IndexChange::new(index)),
     );
     let mut changed = ChangeSummary {
         generation: index.manifest.generation,
@@ -62,7 +62,7 @@ fn add_as<K: Key>(
             let taken = builder.add(documents.named(ids), &documents.postings, &documents.words)?;
             let known = taken
                 .iter()
-                .filter(|&&taken| taken == Taken::Known)
+                .filter(|&&taken| taken == AddOutcome::Unchanged)
                 .count()
                 .to_u64();
             changed.known += known;

@@ -15,7 +15,8 @@ use crate::{
         stage::IdsAndPlaces,
     },
     index::{
-        Manifest, Means, Row, RunFiles, SegmentBuilder, SegmentEntry, SegmentFiles, ensure_new,
+        DocumentRow, Manifest, Resources, RunFiles, SegmentBuilder, SegmentEntry, SegmentFiles,
+        ensure_new,
         posting::{Key, NARROW_BITS, Postings, WordCounter, WordCounts},
         sweep,
     },
@@ -32,7 +33,7 @@ pub struct BuildOptions {
     pub parts: u32,
     /// Also count words.
     pub dictionary: bool,
-    pub means: Means,
+    pub resources: Resources,
 }
 
 /// Builds an index in a directory that has none. What a build that died left there is swept away.
@@ -220,7 +221,7 @@ fn gather<K: Key>(
     observer: &mut dyn Observer,
     mut note: impl FnMut(&IdsAndPlaces),
 ) -> Result<(SegmentBuilder<'static, K>, Summary)> {
-    let mut builder = SegmentBuilder::<K>::new(blots.scheme.bits, options.means.clone(), None);
+    let mut builder = SegmentBuilder::<K>::new(blots.scheme.bits, options.resources.clone(), None);
     if options.dictionary {
         builder = builder.with_dictionary();
     }
@@ -241,7 +242,7 @@ fn gather<K: Key>(
 
 /// Rows and postings of some documents, numbered from 0.
 pub(crate) struct DocumentBatch<K> {
-    rows: Vec<Row>,
+    rows: Vec<DocumentRow>,
     /// Until all are there: the blots of all documents, and where those of each end.
     blots: Vec<u64>,
     ends: Vec<usize>,
@@ -263,7 +264,7 @@ impl<K: Key> Default for DocumentBatch<K> {
 
 impl<K> DocumentBatch<K> {
     /// The rows with their ids.
-    pub fn named(&self, ids: IdsAndPlaces) -> Vec<(Box<str>, Row)> {
+    pub fn named(&self, ids: IdsAndPlaces) -> Vec<(Box<str>, DocumentRow)> {
         ids.into_iter()
             .map(|(id, _)| id)
             .zip(self.rows.iter().copied())
@@ -343,7 +344,7 @@ impl<K: Key> DocumentStage for IndexStage<K> {
             .distinct
             .map_or(Ok(0), u32::try_from)
             .map_err(|_| "a document of more than 4 G blots; split it")?;
-        let row = Row::new(item.bytes, tokens, hash).with_blots(distinct);
+        let row = DocumentRow::new(item.bytes, tokens, hash).with_blots(distinct);
         out.blots.extend_from_slice(&blots.values);
         if let (Some(words), Some(tokens)) = (&mut self.words, self.blots.tokens_of(item)) {
             words.count(tokens, out.rows.len().to_u32(), &mut out.words);

@@ -18,10 +18,11 @@ use crate::{
     },
     commands::index::{build::write_new, build_record::BuildRecord},
     index::{
-        Both, Documents, FileSeal, Index, Manifest, Means, Numbered, Numbering, Reduced, Row,
-        SegmentEntry, SetNumbers, View, join_words, make_part, merge_words,
-        posting::{Key, NARROW_BITS, RunFile, RunsOf, join_set_runs, write_set_runs},
-        write_documents, write_reduced, write_sets,
+        DocumentNumbering, DocumentRow, Documents, FileSeal, Index, IndexDiff, Manifest,
+        NumberedDocuments, RangePostings, Resources, SegmentEntry, SetNumbers, View, join_words,
+        make_part, merge_words,
+        posting::{Key, NARROW_BITS, RangeRuns, RunFile, join_set_runs, write_set_runs},
+        write_documents, write_range_postings, write_sets,
     },
     similar::{PairCountOptions, write_pair_counts},
     text::{
@@ -42,7 +43,7 @@ use std::{
 pub struct StepOptions {
     /// What for; stands in the record of what was built.
     pub of: Option<String>,
-    pub means: Means,
+    pub resources: Resources,
 }
 
 impl StepOptions {
@@ -158,7 +159,7 @@ impl Targets {
 pub fn number_documents(options: &StepOptions, slices: &[PathBuf], output: &Path) -> Result<()> {
     options.make(output, |directory| {
         let (mut numbering, mut seen, mut posted) = (
-            Numbering::new(None),
+            DocumentNumbering::new(None),
             IdSet::default(),
             PostingOwners::default(),
         );
@@ -194,7 +195,7 @@ impl PostingOwners {
     }
 
     /// A document was taken, and is posted at a place, or nowhere.
-    pub fn note(&mut self, place: u32, row: &Row, posted: Option<u32>) {
+    pub fn note(&mut self, place: u32, row: &DocumentRow, posted: Option<u32>) {
         if let (None, Some(posted), Some(alone)) = (row.hash, posted, self.alone.last_mut()) {
             alone.push((place, posted));
         }
@@ -212,12 +213,12 @@ impl PostingOwners {
 pub(crate) fn write_numbered(
     directory: &Path,
     slices: &[PathBuf],
-    numbering: Numbering<'_>,
+    numbering: DocumentNumbering<'_>,
     posted: PostingOwners,
 ) -> Result<Vec<u32>> {
     let (targets, counts) = targets_of(slices, &numbering, &posted.alone)?;
     let is_empty = numbering.is_empty() && numbering.is_change();
-    let Numbered {
+    let NumberedDocuments {
         mut documents,
         effects,
         numbers,
@@ -251,7 +252,7 @@ pub(crate) fn write_numbered(
 /// Whose postings are those of which document: of a content that several slices have posted, the first ones count.
 fn targets_of(
     slices: &[PathBuf],
-    numbering: &Numbering<'_>,
+    numbering: &DocumentNumbering<'_>,
     alone: &[Vec<(u32, u32)>],
 ) -> Result<(Vec<u32>, Vec<u32>)> {
     let (mut targets, mut counts, mut is_taken) = (
@@ -313,7 +314,7 @@ pub fn reduce_range(
         }
     }
     let (bits, buckets, scheme) = (first.bits(), first.buckets(), first.scheme().to_owned());
-    let of = RunsOf {
+    let of = RangeRuns {
         files: &files,
         bits,
         buckets: buckets.clone(),
@@ -326,7 +327,7 @@ pub fn reduce_range(
         } else {
             reduce_as::<u128>
         };
-        reduce(&of, &scheme, &options.means, directory)?;
+        reduce(&of, &scheme, &options.resources, directory)?;
         if with_words {
             let words = runs
                 .iter()
@@ -336,22 +337,31 @@ pub fn reduce_range(
                 &directory.join("words"),
                 buckets,
                 &words.collect::<Vec<_>>(),
-                options.means.threads,
+                options.resources.threads,
             )?;
         }
         Ok(())
     })
 }
 
-fn reduce_as<K: Key>(of: &RunsOf<'_>, scheme: &str, means: &Means, directory: &Path) -> Result<()> {
-    let inverted = of.invert::<K>(means.memory_bytes, &means.tmp_dir, means.threads)?;
+fn reduce_as<K: Key>(
+    of: &RangeRuns<'_>,
+    scheme: &str,
+    resources: &Resources,
+    directory: &Path,
+) -> Result<()> {
+    let inverted = of.invert::<K>(
+        resources.memory_bytes,
+        &resources.tmp_dir,
+        resources.threads,
+    )?;
     write_set_runs(&directory.join("sets"), &inverted.sets, of.documents)?;
-    write_reduced(
+    write_range_postings(
         &directory.join("postings"),
         &inverted,
         scheme,
         of.buckets.clone(),
-        means.threads,
+        resources.threads,
     )
 }
 
@@ -376,7 +386,7 @@ pub fn join_sets(
     }
     options.make(output, |directory| {
         let files: Vec<&Path> = inputs.iter().map(PathBuf::as_path).collect();
-        let (sets, numbers) = join_set_runs(&files, &options.means.tmp_dir)?;
+        let (sets, numbers) = join_set_runs(&files, &options.resources.tmp_dir)?;
         write_sets(&directory.join("sets"), &sets)?;
         let uses = sets.uses_by_length();
         for (number, range) in ranges.iter().enumerate() {
@@ -398,13 +408,13 @@ pub fn finish_part(
     reduced: &Path,
     output: &Path,
 ) -> Result<()> {
-    let (reduced, numbers) = (Reduced::open(reduced)?, SetNumbers::open(numbers)?);
+    let (reduced, numbers) = (RangePostings::open(reduced)?, SetNumbers::open(numbers)?);
     options.make(output, |directory| {
         make_part(
             &directory.join("part"),
             &reduced,
             &numbers,
-            options.means.threads,
+            options.resources.threads,
         )
     })
 }
@@ -429,7 +439,7 @@ pub fn count_range(
     let open = |generation| Index::open_range(index, of.buckets.clone(), generation);
     let index = open(None)?;
     let new = View::by_id(&index)?;
-    let limits = Limits::new(options.means.threads, options.means.memory_bytes);
+    let limits = Limits::new(options.resources.threads, options.resources.memory_bytes);
     let write = |view: &View<'_>, since: Option<(u64, u32)>| {
         let (checksum, buckets, max_df) = (
             index.manifest.checksum(),
@@ -456,7 +466,7 @@ pub fn count_range(
                 .to_owned(),
         ));
     }
-    let both = Both::new(&View::by_id(&open(Some(generation))?)?, &new)?;
+    let both = IndexDiff::new(&View::by_id(&open(Some(generation))?)?, &new)?;
     write(&both.view, Some((generation, both.changed)))
 }
 

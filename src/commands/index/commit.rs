@@ -7,7 +7,7 @@ use crate::{
     },
     blot::select,
     commands::BlotOptions,
-    index::{Index, Manifest, Means, SegmentBuilder, SegmentFiles, posting::Key, sweep},
+    index::{Index, Manifest, Resources, SegmentBuilder, SegmentFiles, posting::Key, sweep},
 };
 use std::{ops::Range, path::Path};
 
@@ -15,7 +15,7 @@ use std::{ops::Range, path::Path};
 pub struct ChangeOptions {
     /// They must be those of the index, as far as they are given.
     pub blots: BlotOptions,
-    pub means: Means,
+    pub resources: Resources,
     /// Make segments into one when they pile up.
     pub compacts: bool,
 }
@@ -61,8 +61,12 @@ pub(crate) fn write_to<T>(
 }
 
 /// Makes some segments into one: a commit. Gives the index as it is then.
-pub(crate) fn join_segments(index: &Index, range: Range<usize>, means: &Means) -> Result<Index> {
-    let manifest = index.compacted(range, means)?;
+pub(crate) fn join_segments(
+    index: &Index,
+    range: Range<usize>,
+    resources: &Resources,
+) -> Result<Index> {
+    let manifest = index.compacted(range, resources)?;
     manifest.commit(&index.directory)?;
     sweep(&index.directory, Some(&manifest))?;
     Index::open(&index.directory)
@@ -121,7 +125,7 @@ impl Compacted {
         ensure_changeable(&index)?;
         let mut index = index;
         while let Some(range) = index.piled_up().filter(|_| options.compacts) {
-            index = join_segments(&index, range, &options.means)?;
+            index = join_segments(&index, range, &options.resources)?;
         }
         Ok(Self(index))
     }
@@ -131,7 +135,10 @@ impl Compacted {
         ensure_changeable(&index)?;
         let mut index = index;
         while let Some(range) = index.piled_up().filter(|_| options.compacts) {
-            index = Index::open_as_of(&index.directory, &index.compacted(range, &options.means)?)?;
+            index = Index::open_as_of(
+                &index.directory,
+                &index.compacted(range, &options.resources)?,
+            )?;
         }
         Ok(Self(index))
     }

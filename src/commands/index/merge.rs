@@ -10,7 +10,7 @@ use crate::{
         Observer, Summary,
         index::{build::write_new, commit::refused},
     },
-    index::{Index, Manifest, Means, PartOf, Rewritten, View, posting::BUCKETS},
+    index::{BlotRange, Index, IndexRewrite, Manifest, Resources, View, posting::BUCKETS},
 };
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ pub fn merge(
     inputs: &[PathBuf],
     parts: Option<u32>,
     output: &Path,
-    means: &Means,
+    resources: &Resources,
     observer: &mut dyn Observer,
 ) -> Result<Summary> {
     let indexes = inputs
@@ -74,10 +74,12 @@ pub fn merge(
                     .map_or(1, |segment| segment.parts)
             });
             let shape = Shape { parts, range: None };
-            write_new(output, || join(&indexes, &shape, output, means, observer))
+            write_new(output, || {
+                join(&indexes, &shape, output, resources, observer)
+            })
         }
         Some(range) if is_one_range(&indexes) => {
-            let range = PartOf {
+            let range = BlotRange {
                 parts: parts.unwrap_or(range.parts),
                 ..range.clone()
             };
@@ -86,10 +88,12 @@ pub fn merge(
                 range: Some(range),
             };
             atomic_dir::create(output, |beside| {
-                write_new(beside, || join(&indexes, &shape, beside, means, observer))
+                write_new(beside, || {
+                    join(&indexes, &shape, beside, resources, observer)
+                })
             })
         }
-        Some(_) => join_parts(&indexes, parts, output, means),
+        Some(_) => join_parts(&indexes, parts, output, resources),
     }
 }
 
@@ -128,7 +132,7 @@ fn ensure_same_scheme(one: &Index, other: &Index) -> Result<()> {
 /// In what shape indexes are joined.
 struct Shape {
     parts: u32,
-    range: Option<PartOf>,
+    range: Option<BlotRange>,
 }
 
 /// Indexes of different documents. Of documents with one id the first is kept, the others are told.
@@ -136,7 +140,7 @@ fn join(
     indexes: &[Index],
     shape: &Shape,
     output: &Path,
-    means: &Means,
+    resources: &Resources,
     observer: &mut dyn Observer,
 ) -> Result<(Manifest, Summary)> {
     let indexes: Vec<&Index> = indexes.iter().collect();
@@ -149,7 +153,7 @@ fn join(
         observer.problem(&Problem::new(Place::path(&index.directory), what));
     })?;
     let (scheme, changes, Shape { parts, range }) = (&indexes[0].manifest.scheme, [1, 1], shape);
-    let rewritten = Rewritten {
+    let rewritten = IndexRewrite {
         directory: output,
         generation: 1,
         changes,
@@ -158,7 +162,7 @@ fn join(
         range: range.clone(),
     };
     Ok((
-        rewritten.write(&view, means)?,
+        rewritten.write(&view, resources)?,
         Summary {
             problems,
             ..Summary::default()
@@ -171,7 +175,7 @@ fn join_parts(
     indexes: &[Index],
     parts: Option<u32>,
     output: &Path,
-    means: &Means,
+    resources: &Resources,
 ) -> Result<Summary> {
     let mut indexes: Vec<&Index> = indexes.iter().collect();
     indexes.sort_by_key(|index| index.manifest.buckets().start);
@@ -232,7 +236,7 @@ fn join_parts(
         first.manifest.segments[0].changes,
         &first.manifest.scheme,
     );
-    let rewritten = Rewritten {
+    let rewritten = IndexRewrite {
         directory: output,
         generation,
         changes,
@@ -242,6 +246,6 @@ fn join_parts(
     };
     let view = View::of_parts(&indexes)?;
     write_new(output, || {
-        Ok((rewritten.write(&view, means)?, Summary::default()))
+        Ok((rewritten.write(&view, resources)?, Summary::default()))
     })
 }

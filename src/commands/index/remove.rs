@@ -4,7 +4,7 @@ use super::commit::{ChangeOptions, ChangeSummary, Compacted, write, write_to};
 use crate::{
     base::error::{Place, Problem, Result},
     commands::Observer,
-    index::{Change, SegmentBuilder},
+    index::{IndexChange, SegmentBuilder},
 };
 use std::path::Path;
 
@@ -19,8 +19,8 @@ pub fn remove(
         let index = Compacted::of(index, options)?;
         let mut builder = SegmentBuilder::<u64>::new(
             index.get().scheme.bits,
-            options.means.clone(),
-            Some(Change::new(index.get())),
+            options.resources.clone(),
+            Some(IndexChange::new(index.get())),
         );
         let mut changed = ChangeSummary {
             generation: index.get().manifest.generation,

@@ -6,12 +6,12 @@ use super::{
 };
 use crate::{
     base::{error::Result, files::durable, num::ToU32},
-    index::{Index, Means, PartOf, Rewritten, SegmentFiles, View},
+    index::{BlotRange, Index, IndexRewrite, Resources, SegmentFiles, View},
 };
 use std::path::{Path, PathBuf};
 
 /// Cuts an index into range parts, each a directory of its own under `output`: 000, 001, …
-pub fn split(directory: &Path, parts: u32, output: &Path, means: &Means) -> Result<()> {
+pub fn split(directory: &Path, parts: u32, output: &Path, resources: &Resources) -> Result<()> {
     let index = Index::open_whole(directory)?;
     let view = View::of(&index)?;
     let ranges = SegmentFiles::parts(parts)?;
@@ -27,11 +27,11 @@ pub fn split(directory: &Path, parts: u32, output: &Path, means: &Means) -> Resu
         ));
     };
     for (range, target) in ranges.iter().zip(&targets) {
-        let range = PartOf {
+        let range = BlotRange {
             buckets: [range.start.to_u32(), range.end.to_u32()],
             parts: first.parts,
         };
-        let rewritten = Rewritten {
+        let rewritten = IndexRewrite {
             directory: target,
             // A part of an index that is one segment is called as that is: joined again, they are the same, byte for byte.
             generation: index.manifest.generation,
@@ -40,7 +40,7 @@ pub fn split(directory: &Path, parts: u32, output: &Path, means: &Means) -> Resu
             parts: 1,
             range: Some(range),
         };
-        write_new(target, || Ok((rewritten.write(&view, means)?, ())))?;
+        write_new(target, || Ok((rewritten.write(&view, resources)?, ())))?;
     }
     Ok(())
 }

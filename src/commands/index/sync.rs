@@ -15,9 +15,9 @@ use crate::{
         run,
     },
     index::{
-        Change, Index, Known, Manifest, SegmentBuilder, Taken,
+        AddOutcome, Index, IndexChange, Manifest, SegmentBuilder, SyncState,
         posting::{Key, NARROW_BITS},
-        write_known,
+        write_sync_state,
     },
     text::corpus::{Account, SkippedFile, Source},
 };
@@ -35,7 +35,7 @@ pub struct SyncOptions {
 
 /// Makes an index hold the documents that are found now: what is new is added, what has another text is replaced, what is not found is removed.
 ///
-/// Files whose size and times are those of the last run are not read. What is known of files is kept beside the index, see [`Known`].
+/// Files whose size and times are those of the last run are not read. What is known of files is kept beside the index, see [`SyncState`].
 /// A directory that cannot be read might hold anything: then nothing is removed. A file that cannot be used keeps its documents.
 pub fn sync(
     options: &SyncOptions,
@@ -74,7 +74,7 @@ fn sync_as<K: Key>(
     observer: &mut dyn Observer,
 ) -> Result<ChangeSummary> {
     let state = state_path(&index.directory);
-    let known = Known::open(&state, &index.manifest.scheme);
+    let known = SyncState::open(&state, &index.manifest.scheme);
     let walk = ensure_walked_alike(
         known.as_ref(),
         walk_of(&settings.corpus, &index.manifest.scheme),
@@ -99,8 +99,8 @@ fn sync_as<K: Key>(
     blots.expect_in(&mut source);
     let mut builder = SegmentBuilder::<K>::new(
         blots.scheme.bits,
-        options.change.means.clone(),
-        Some(Change::new(index)),
+        options.change.resources.clone(),
+        Some(IndexChange::new(index)),
     );
     let mut noted = FileRecorder {
         observer,
@@ -122,8 +122,8 @@ fn sync_as<K: Key>(
                 .zip(taken)
                 .try_for_each(|(((id, row), file), taken)| {
                     match taken {
-                        Taken::Known => changed.known += 1,
-                        Taken::Added => changed.added += 1,
+                        AddOutcome::Unchanged => changed.known += 1,
+                        AddOutcome::Added => changed.added += 1,
                     }
                     tracked.note(&file, id, row, taken)
                 })
@@ -150,7 +150,7 @@ fn sync_as<K: Key>(
     if manifest != *committed {
         manifest.commit(&index.directory)?;
     }
-    write_known(
+    write_sync_state(
         &state,
         manifest.checksum(),
         walk,

@@ -2,7 +2,7 @@
 
 use crate::base::num::ToF64;
 use crate::{
-    index::{Known, Walk},
+    index::{SyncState, Walk},
     text::corpus::{self, Records},
 };
 use std::{
@@ -131,7 +131,11 @@ pub fn walk_of(options: &corpus::Options, scheme: &str) -> Walk {
 /// Refuses to find and read files in another way than before: the documents of files that are not found again would go, and ids might change.
 ///
 /// More roots than before are welcome. Gives what is to be remembered.
-pub fn ensure_walked_alike(known: Option<&Known>, now: Walk, state: &Path) -> Result<Walk, String> {
+pub fn ensure_walked_alike(
+    known: Option<&SyncState>,
+    now: Walk,
+    state: &Path,
+) -> Result<Walk, String> {
     let remembered = Walk {
         roots: now
             .roots
@@ -141,7 +145,7 @@ pub fn ensure_walked_alike(known: Option<&Known>, now: Walk, state: &Path) -> Re
             .collect(),
         ..now.clone()
     };
-    let Some(before) = known.map(Known::walk) else {
+    let Some(before) = known.map(SyncState::walk) else {
         return Ok(remembered);
     };
     let given = |is: bool| if is { "given" } else { "not given" }.to_owned();

@@ -23,8 +23,8 @@ use crate::{
         },
     },
     index::{
-        Change, Documents, FileSeal, Index, Known, Manifest, Numbering, SegmentFiles, sweep,
-        write_known,
+        DocumentNumbering, Documents, FileSeal, Index, IndexChange, Manifest, SegmentFiles,
+        SyncState, sweep, write_sync_state,
     },
     text::corpus::{Account, CorpusSlice, IdSet, SkippedFile, WalkItem},
 };
@@ -52,7 +52,7 @@ pub fn files_to_read(
     }
     DocumentBlotter::as_index(blots, &index.manifest, directory)?;
     let state = state_path(directory);
-    let known = Known::open(&state, &index.manifest.scheme);
+    let known = SyncState::open(&state, &index.manifest.scheme);
     ensure_walked_alike(
         known.as_ref(),
         walk_of(&settings.corpus, &index.manifest.scheme),
@@ -151,7 +151,7 @@ pub fn stage_base(
         manifest.commit(beside)?;
         let mut index = Index::open_whole(beside)?;
         while let Some(range) = index.piled_up() {
-            index = join_segments(&index, range, &options.means)?;
+            index = join_segments(&index, range, &options.resources)?;
         }
         Ok(())
     })
@@ -187,7 +187,7 @@ pub fn number_changes(
     options.make_with(output, |directory| {
         let index = Index::open_whole(of.base)?;
         let state = state_path(of.index);
-        let known = Known::open(&state, &index.manifest.scheme);
+        let known = SyncState::open(&state, &index.manifest.scheme);
         let walk = ensure_walked_alike(
             known.as_ref(),
             walk_of(&settings.corpus, &index.manifest.scheme),
@@ -199,7 +199,7 @@ pub fn number_changes(
         tracked.walk(false, &settings.corpus, &mut walked)?;
         ensure_as_planned(&tracked, slices)?;
         let is_unchanged = tracked.is_unchanged();
-        let mut numbering = Numbering::new(Some(Change::new(&index)));
+        let mut numbering = DocumentNumbering::new(Some(IndexChange::new(&index)));
         let (mut seen, mut posted, mut bad) =
             (IdSet::default(), PostingOwners::default(), Vec::new());
         for ReadSlice { made, .. } in slices {
@@ -245,7 +245,7 @@ pub fn number_changes(
         }
         let docs: Vec<PathBuf> = slices.iter().map(|slice| slice.made.join("docs")).collect();
         let numbers = write_numbered(directory, &docs, numbering, posted)?;
-        write_known(
+        write_sync_state(
             &directory.join("known"),
             String::new(),
             walk,
@@ -349,10 +349,10 @@ pub fn commit_staged(staged: &Path, known: &Path, directory: &Path, checksum: &s
     Manifest::read(directory)?;
     let lock = WriteLock::take(directory)?;
     let done = commit(&mut new, staged, directory, checksum).and_then(|()| {
-        let Some(known) = Known::open(known, &new.scheme) else {
+        let Some(known) = SyncState::open(known, &new.scheme) else {
             return Ok(());
         };
-        write_known(
+        write_sync_state(
             &state_path(directory),
             new.checksum(),
             known.walk().clone(),

@@ -6,7 +6,9 @@ use crate::{
         num::{ToU64, ToUsize},
     },
     commands::{Observer, StageOutput, index::build::DocumentBatch, stage::IdsAndPlaces},
-    index::{At, FileState, Index, Known, Row, Stamp, Taken, posting::Key},
+    index::{
+        AddOutcome, DocumentRow, FileState, Index, RowLocation, Stamp, SyncState, posting::Key,
+    },
     text::corpus::{self, Account, CorpusWalk, FileEntry, SkippedFile, WalkItem},
 };
 use std::{collections::HashMap, time::SystemTime};
@@ -14,7 +16,7 @@ use std::{collections::HashMap, time::SystemTime};
 /// Documents that no file has.
 #[derive(Debug, Default)]
 pub(crate) struct MissingDocuments {
-    pub at: Vec<At>,
+    pub at: Vec<RowLocation>,
     /// How many documents the index has.
     pub documents: u64,
 }
@@ -22,7 +24,7 @@ pub(crate) struct MissingDocuments {
 /// What is known of files, and what is found now.
 pub(crate) struct TrackedFiles<'i> {
     index: &'i Index,
-    known: Option<&'i Known>,
+    known: Option<&'i SyncState>,
     /// What is known is believed, without a look at the documents.
     is_trusted: bool,
     pub to_read: Vec<FileEntry>,
@@ -53,7 +55,7 @@ struct FileToRead {
 const RACY_NANOSECONDS: i64 = 2_000_000_000;
 
 impl<'i> TrackedFiles<'i> {
-    pub fn new(index: &'i Index, known: Option<&'i Known>) -> Self {
+    pub fn new(index: &'i Index, known: Option<&'i SyncState>) -> Self {
         let is_trusted = known.is_some_and(|known| known.is_of(&index.manifest.checksum()));
         Self {
             index,
@@ -150,7 +152,7 @@ impl<'i> TrackedFiles<'i> {
     /// The state of a file that has not changed, if the index still has its documents; they are seen.
     fn unchanged_state(
         &mut self,
-        known: &Known,
+        known: &SyncState,
         place: u64,
         entry: &FileEntry,
         stamp: Stamp,
@@ -195,7 +197,7 @@ impl<'i> TrackedFiles<'i> {
 
     /// Nothing changed, and what is known is up to date.
     pub fn is_unchanged(&self) -> bool {
-        let files = self.known.map_or(0, Known::files);
+        let files = self.known.map_or(0, SyncState::files);
         self.is_trusted
             && self.to_read.is_empty()
             && (self.unchanged.len().to_u64() == files || self.walk_problems > 0)
@@ -245,7 +247,13 @@ impl<'i> TrackedFiles<'i> {
     }
 
     /// A document was read.
-    pub fn note(&mut self, file: &str, id: &str, row: &Row, taken: Taken) -> Result<()> {
+    pub fn note(
+        &mut self,
+        file: &str,
+        id: &str,
+        row: &DocumentRow,
+        taken: AddOutcome,
+    ) -> Result<()> {
         let found = self
             .index
             .find_id(id)?
@@ -255,9 +263,9 @@ impl<'i> TrackedFiles<'i> {
             self.mark(found.number);
         }
         let place = self.added;
-        self.added += u32::from(taken == Taken::Added);
+        self.added += u32::from(taken == AddOutcome::Added);
         if let Some(read) = self.read.get_mut(file) {
-            if taken == Taken::Added {
+            if taken == AddOutcome::Added {
                 read.added.push((read.state.documents.len(), place));
             }
             let number = found.map_or(0, |row| row.number);
@@ -320,7 +328,7 @@ impl<'i> TrackedFiles<'i> {
                 }
                 found.documents += 1;
                 if !self.is_seen(number) && self.walk_problems == 0 {
-                    found.at.push(At { segment, place });
+                    found.at.push(RowLocation { segment, place });
                 }
             }
         }
@@ -382,6 +390,6 @@ fn lost() -> Error {
 }
 
 /// Tells contents apart, as far as it is needed for documents of one id.
-fn check_of(row: &Row) -> u64 {
+fn check_of(row: &DocumentRow) -> u64 {
     row.hash.unwrap_or_default() as u64 ^ row.bytes.unwrap_or_default()
 }

@@ -3,7 +3,7 @@
 use super::documents::SpexDocuments;
 use crate::{
     base::{error::Result, parallel},
-    index::{Means, posting::Buckets},
+    index::{Resources, posting::Buckets},
     report::{
         Ndjson, Sink,
         records::{ChunkDocument, ChunkRecord},
@@ -31,11 +31,15 @@ pub struct ChunkList {
 }
 
 impl ChunkList {
-    pub fn new(means: &Means) -> Self {
-        let buckets = Buckets::new(BUCKETS, means.memory_bytes / 2, means.tmp_dir.clone());
+    pub fn new(resources: &Resources) -> Self {
+        let buckets = Buckets::new(
+            BUCKETS,
+            resources.memory_bytes / 2,
+            resources.tmp_dir.clone(),
+        );
         Self {
             buckets,
-            threads: means.threads,
+            threads: resources.threads,
         }
     }
 

@@ -12,10 +12,10 @@ use crate::{
     blot::{
         ordered_windows,
         select::Selection,
-        spex::{Block, Counter},
+        spex::{ChunkCounter, TokenBlock},
     },
     commands::{DocumentStage, StageOutput, stage::IdsAndPlaces},
-    index::{Index, Means, Row, View},
+    index::{DocumentRow, Index, Resources, View},
     text::{
         corpus::{Content, InputDocument},
         scheme::TokenScheme,
@@ -31,8 +31,8 @@ use std::{
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Threads, and the bytes of hashes that may be in flight.
-pub fn block_limits(means: &Means) -> Limits {
-    Limits::new(means.threads, 16 << 20)
+pub fn block_limits(resources: &Resources) -> Limits {
+    Limits::new(resources.threads, 16 << 20)
 }
 
 /// Hashes tokens, and counts the shortest chunks.
@@ -40,7 +40,7 @@ pub fn block_limits(means: &Means) -> Limits {
 pub struct HashStage<'c> {
     tokenize: SchemeTokenizer,
     tokens: Tokens,
-    counter: &'c Counter,
+    counter: &'c ChunkCounter,
     length: usize,
     counted: &'c AtomicU64,
     with_text: bool,
@@ -55,7 +55,7 @@ pub struct HashStage<'c> {
 pub struct HashOptions<'c> {
     pub scheme: &'c TokenScheme,
     /// Counts chunks of `length` tokens, the shortest.
-    pub counter: &'c Counter,
+    pub counter: &'c ChunkCounter,
     pub length: u32,
     pub counted: &'c AtomicU64,
     /// Tokens of the chunks that are looked for.
@@ -121,7 +121,7 @@ pub struct HashedDocuments {
 }
 
 struct HashedDocument {
-    row: Row,
+    row: DocumentRow,
     hashes: Vec<u64>,
     /// The tokens, one a line, and where each ends.
     text: Vec<u8>,
@@ -172,7 +172,7 @@ impl DocumentStage for HashStage<'_> {
         ordered_windows(&hashes, self.length, &mut self.chunks);
         self.counter.count(&self.chunks);
         self.counted.fetch_add(self.chunks.len().to_u64(), Relaxed);
-        let row = Row::new(
+        let row = DocumentRow::new(
             item.bytes,
             count,
             Some(item.hash.unwrap_or_else(|| tokens.hash())),
@@ -202,7 +202,7 @@ impl DocumentStage for HashStage<'_> {
 
 /// All documents: ids and rows, and who is a duplicate of whom. The tokens are on disk.
 pub struct SpexDocuments {
-    rows: Vec<(Box<str>, Row)>,
+    rows: Vec<(Box<str>, DocumentRow)>,
     by_hash: HashMap<u128, u32>,
     /// The exact duplicates of a document, if it has any.
     aliases: HashMap<u32, Vec<u32>>,
@@ -245,7 +245,7 @@ impl SpexDocuments {
             let row = view.row(DocNo::from_index(number))?;
             documents.push(
                 view.id(DocNo::from_index(number))?.into(),
-                Row::new(row.bytes, row.tokens, row.hash).with_blots(row.blots),
+                DocumentRow::new(row.bytes, row.tokens, row.hash).with_blots(row.blots),
             );
         }
         documents.by_id = documents
@@ -262,7 +262,7 @@ impl SpexDocuments {
     }
 
     /// Whether a document is there already. One with the same id and another text cannot be taken.
-    fn is_known(&self, id: &str, row: &Row) -> Result<bool> {
+    fn is_known(&self, id: &str, row: &DocumentRow) -> Result<bool> {
         let Some((known_id, known)) = self
             .by_id
             .get(&xxh3_64(id.as_bytes()))
@@ -279,7 +279,7 @@ impl SpexDocuments {
     }
 
     /// Takes the next document, and says of whom it is a duplicate: itself, if it is none.
-    fn push(&mut self, id: Box<str>, row: Row) -> u32 {
+    fn push(&mut self, id: Box<str>, row: DocumentRow) -> u32 {
         let number = self.len();
         let first = row
             .hash
@@ -296,13 +296,13 @@ impl SpexDocuments {
     }
 
     /// Takes the next documents; what is to be sifted comes back. Exact duplicates of one that came before are set aside.
-    pub fn add(&mut self, hashed: HashedDocuments, ids: IdsAndPlaces) -> Result<Block> {
+    pub fn add(&mut self, hashed: HashedDocuments, ids: IdsAndPlaces) -> Result<TokenBlock> {
         if self.rows.len() + ids.len() >= u32::MAX.to_usize() {
             return Err(Error::Usage(
                 "more than 4 G documents; split the collection".to_owned(),
             ));
         }
-        let mut block = Block::default();
+        let mut block = TokenBlock::default();
         for (
             HashedDocument {
                 row,
@@ -346,7 +346,7 @@ impl SpexDocuments {
             .map(|number| &*self.rows[number.to_usize()].0)
     }
 
-    pub fn rows(&self, numbers: Range<u32>) -> Vec<(Box<str>, Row)> {
+    pub fn rows(&self, numbers: Range<u32>) -> Vec<(Box<str>, DocumentRow)> {
         self.rows[numbers.start.to_usize()..numbers.end as usize].to_vec()
     }
 

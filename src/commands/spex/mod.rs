@@ -10,8 +10,8 @@ use crate::{
         files::durable,
     },
     blot::{
-        select::{Of, Selection, write_filter},
-        spex::{Counter, Kept, KeptWriter, Pass, Sift, Stream},
+        select::{SelectContext, Selection, write_filter},
+        spex::{ChunkCounter, Pass, Sift, TokenFile, TokenFileWriter, TokenStream},
     },
     commands::{
         Observer, Settings, Summary,
@@ -23,7 +23,7 @@ use crate::{
         tokenize::token_scheme,
     },
     index::{
-        ChunkTextWriter, FileSeal, Manifest, Means, SegmentBuilder, SegmentFiles, View,
+        ChunkTextWriter, FileSeal, Manifest, Resources, SegmentBuilder, SegmentFiles, View,
         posting::{Postings, WordCounts},
     },
     text::{
@@ -57,7 +57,7 @@ pub struct SpexOptions {
     /// Also chunks that one document has several times, and no other.
     pub within: bool,
     /// For what comes after the counting.
-    pub means: Means,
+    pub resources: Resources,
 }
 
 /// Where the chunks go.
@@ -97,8 +97,8 @@ pub fn spex(
 ) -> Result<SpexSummary> {
     let start = |with_text: bool, keeps: Option<PathBuf>| {
         let (documents, stream) = (
-            SpexDocuments::new(&options.means.tmp_dir, with_text)?,
-            Stream::new(&options.means.tmp_dir)?,
+            SpexDocuments::new(&options.resources.tmp_dir, with_text)?,
+            TokenStream::new(&options.resources.tmp_dir)?,
         );
         Ok::<_, Error>(SpexStart {
             tokens: None,
@@ -163,9 +163,9 @@ pub fn spex_add(
                 directory.display()
             )));
         }
-        let mut stream = Stream::new(&options.means.tmp_dir)?;
+        let mut stream = TokenStream::new(&options.resources.tmp_dir)?;
         for file in state {
-            stream.push_kept(Kept::new(
+            stream.push_kept(TokenFile::new(
                 file.open(directory)?,
                 &scheme.tokens.to_string(),
             )?);
@@ -173,7 +173,7 @@ pub fn spex_add(
         let known = View::of(&index)?.documents();
         let start = SpexStart {
             tokens: Some(scheme.tokens.clone()),
-            documents: SpexDocuments::of_index(&index, &options.means.tmp_dir)?,
+            documents: SpexDocuments::of_index(&index, &options.resources.tmp_dir)?,
             stream,
             keeps: Some(directory.join(state_name(generation + 1))),
         };
@@ -203,7 +203,7 @@ struct SpexStart {
     /// How documents must be tokenised, if that is settled.
     tokens: Option<TokenScheme>,
     documents: SpexDocuments,
-    stream: Stream,
+    stream: TokenStream,
     /// Where the hashes are to stay.
     keeps: Option<PathBuf>,
 }
@@ -235,8 +235,8 @@ struct SpexRun {
     documents: SpexDocuments,
     scheme: BlotScheme,
     selection: Selection,
-    stream: Stream,
-    counter: Counter,
+    stream: TokenStream,
+    counter: ChunkCounter,
     spexed: SpexSummary,
     survivors: AtomicU64,
     /// The hashes of tokens that stay.
@@ -276,13 +276,13 @@ impl SpexRun {
             keeps,
             ..
         } = start;
-        let counter = Counter::new(options.counter_bytes);
+        let counter = ChunkCounter::new(options.counter_bytes);
         let with_text = documents.has_texts();
         let never = |_: u32| false;
         let before = sift(options, &never).count_kept(&stream, &counter)?;
         let (counted, mut keeps) = (
             AtomicU64::new(before),
-            keeps.map(KeptWriter::create).transpose()?,
+            keeps.map(TokenFileWriter::create).transpose()?,
         );
         let stage = HashStage::new(HashOptions {
             scheme: &tokens,
@@ -350,10 +350,11 @@ impl SpexRun {
         generation: u64,
         parts: Vec<Range<usize>>,
     ) -> Result<Manifest> {
-        let mut builder = SegmentBuilder::<u128>::new(BITS, options.means.clone(), None);
+        let mut builder = SegmentBuilder::<u128>::new(BITS, options.resources.clone(), None);
         let is_kept = |document: u32| self.documents.has_alias(document);
         let with_text = self.documents.has_texts();
-        let (mut next, mut repeated, mut chunks) = (0, Vec::new(), ChunkList::new(&options.means));
+        let (mut next, mut repeated, mut chunks) =
+            (0, Vec::new(), ChunkList::new(&options.resources));
         let gather = |found: &mut dyn Iterator<Item = (u32, &[(u32, u64)])>| {
             let (mut selection, mut blots, mut gathered) = (
                 self.selection.clone(),
@@ -457,7 +458,7 @@ impl SpexRun {
         generation: u64,
     ) -> Result<FileSeal> {
         let path = directory.join(format!("{}.text", Manifest::segment_name(generation)));
-        let mut out = ChunkTextWriter::create(path, &options.means.tmp_dir)?;
+        let mut out = ChunkTextWriter::create(path, &options.resources.tmp_dir)?;
         let length = options.lengths.last().copied().unwrap_or(1);
         let worked = |places: &[chunks::Key], made: &mut Vec<(u64, Vec<u8>)>| {
             made.push((
@@ -476,7 +477,7 @@ impl SpexRun {
 
     fn write_lines(&self, options: &SpexOptions, out: &mut dyn Write) -> Result<()> {
         let is_kept = |document: u32| self.documents.has_alias(document);
-        let mut chunks = ChunkList::new(&options.means);
+        let mut chunks = ChunkList::new(&options.resources);
         let gather = |found: &mut dyn Iterator<Item = (u32, &[(u32, u64)])>| {
             let (mut selection, mut blots, mut keys) =
                 (self.selection.clone(), Blots::default(), Vec::new());
@@ -522,15 +523,15 @@ fn sift<'a>(options: &'a SpexOptions, is_kept: &'a (dyn Fn(u32) -> bool + Sync))
     let SpexOptions {
         lengths,
         counter_bytes,
-        means,
+        resources,
         ..
     } = options;
     Sift {
         lengths,
         counter_bytes: *counter_bytes,
         is_kept,
-        limits: documents::block_limits(means),
-        directory: &means.tmp_dir,
+        limits: documents::block_limits(resources),
+        directory: &resources.tmp_dir,
     }
 }
 
@@ -558,7 +559,7 @@ fn parse_select(select: &SelectScheme, scheme: &str) -> Result<Selection> {
     let tokenizer = Tokenizer::new(Rule::Word, false);
     Selection::parse(
         &SelectScheme([&select.0[..], &["spex".into()]].concat()),
-        Of {
+        SelectContext {
             tokenizer: &tokenizer,
             scheme,
             bits: BITS,

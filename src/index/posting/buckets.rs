@@ -10,7 +10,7 @@ use std::ops::Range;
 ///
 /// Memory: about `limit_bytes`, and some 50 bytes a bucket for each time that they went to disk.
 pub struct Buckets<const W: usize> {
-    buckets: Vec<Bucket<W>>,
+    buckets: Vec<RecordBucket<W>>,
     held: usize,
     most_held: usize,
     directory: TempDir,
@@ -18,7 +18,7 @@ pub struct Buckets<const W: usize> {
 }
 
 #[derive(Default)]
-struct Bucket<const W: usize> {
+struct RecordBucket<const W: usize> {
     records: Vec<[u64; W]>,
     spilled: Vec<Range<u64>>,
 }
@@ -28,7 +28,7 @@ impl<const W: usize> Buckets<W> {
         // A vector that grows has room for twice as much.
         let most_held = usize::try_from(limit_bytes / (16 * W as u64)).unwrap_or(usize::MAX);
         let buckets = (0..buckets)
-            .map(|_| Bucket {
+            .map(|_| RecordBucket {
                 records: Vec::new(),
                 spilled: Vec::new(),
             })
@@ -87,7 +87,7 @@ impl<const W: usize> Buckets<W> {
 
     /// Bytes of all records of a bucket.
     pub fn bytes(&self, bucket: usize) -> u64 {
-        let Bucket { records, spilled } = &self.buckets[bucket];
+        let RecordBucket { records, spilled } = &self.buckets[bucket];
         size_of_val(&records[..]) as u64
             + spilled
                 .iter()
@@ -97,7 +97,7 @@ impl<const W: usize> Buckets<W> {
 
     /// All records of a bucket, which is not to be asked again: its room on disk is given back.
     pub fn take(&self, bucket: usize) -> Result<Vec<[u64; W]>> {
-        let Bucket { records, spilled } = &self.buckets[bucket];
+        let RecordBucket { records, spilled } = &self.buckets[bucket];
         let mut taken = Vec::with_capacity((self.bytes(bucket) / (8 * W as u64)) as usize);
         taken.extend_from_slice(records);
         for (range, file) in spilled.iter().zip(std::iter::repeat(&self.file)) {

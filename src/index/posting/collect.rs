@@ -1,11 +1,11 @@
 //! Takes postings as documents come, bucket by bucket, and spills them sorted when memory is full.
 
 use super::{
+    blot_counts::BlotCounts,
     key::{BUCKETS, Key, bucket_of, first_blot},
-    packed::put_keys,
+    packed_keys::put_keys,
     run_file::RunWriter,
     sort::sorted,
-    tally::Tally,
 };
 use crate::{
     base::{
@@ -89,8 +89,8 @@ impl<K: Key> Postings<K> {
 /// All postings of a commit.
 pub struct Collector<K> {
     pub(super) bits: u8,
-    pub(super) buckets: Vec<Bucket<K>>,
-    pub(super) runs: Vec<Run>,
+    pub(super) buckets: Vec<KeyBucket<K>>,
+    pub(super) runs: Vec<KeyRunTable>,
     /// Where runs are, once there is one.
     pub(super) file: Option<TempFile>,
     pub(super) threads: usize,
@@ -104,11 +104,11 @@ pub struct Collector<K> {
 }
 
 #[derive(Default)]
-pub(super) struct Bucket<K> {
+pub(super) struct KeyBucket<K> {
     pieces: Vec<Vec<K>>,
 }
 
-impl<K: Key> Bucket<K> {
+impl<K: Key> KeyBucket<K> {
     fn extend(&mut self, mut keys: impl Iterator<Item = K>) {
         while let Some(key) = keys.next() {
             if self.pieces.last().is_none_or(|piece| piece.len() == PIECE) {
@@ -122,7 +122,7 @@ impl<K: Key> Bucket<K> {
     }
 
     /// All keys in order, each once, and counted. The pieces are given back.
-    pub fn sorted(&mut self, tally: &Tally) -> Vec<K> {
+    pub fn sorted(&mut self, tally: &BlotCounts) -> Vec<K> {
         let mut keys = sorted(&std::mem::take(&mut self.pieces));
         keys.dedup();
         tally.count(&keys);
@@ -132,14 +132,14 @@ impl<K: Key> Bucket<K> {
 
 /// Sorted postings on disk: a stretch for each slice. All runs are in one file.
 #[derive(Debug)]
-pub(super) struct Run {
+pub(super) struct KeyRunTable {
     /// Where each slice starts, and where the last one ends.
     pub starts: Vec<u64>,
     /// How many keys each slice has.
     pub keys: Vec<u32>,
 }
 
-impl Run {
+impl KeyRunTable {
     /// Where some slices are in the file.
     pub fn place(&self, slices: &Range<usize>) -> Range<u64> {
         self.starts[slices.start]..self.starts[slices.end]
@@ -196,7 +196,7 @@ impl<K: Key> Collector<K> {
     /// Keeps about `memory_bytes` of postings before they are spilled.
     pub fn new(bits: u8, memory_bytes: u64, threads: usize, directory: TempDir) -> Self {
         let buckets = (0..BUCKETS)
-            .map(|_| Bucket { pieces: Vec::new() })
+            .map(|_| KeyBucket { pieces: Vec::new() })
             .collect();
         let keys_limit = (memory_bytes / size_of::<K>() as u64).max(1);
         Self {
@@ -245,7 +245,7 @@ impl<K: Key> Collector<K> {
         scheme: &BlotScheme,
         files: &[(PathBuf, Range<usize>)],
     ) -> Result<Vec<u32>> {
-        let (bits, tally) = (self.bits, Tally::new(self.in_memory.clone()));
+        let (bits, tally) = (self.bits, BlotCounts::new(self.in_memory.clone()));
         for (path, buckets) in files {
             let mut out = RunWriter::create(path, scheme, buckets.clone(), documents)?;
             for (run, file) in self.runs.iter().zip(std::iter::repeat(&self.file)) {
@@ -253,7 +253,8 @@ impl<K: Key> Collector<K> {
             }
             out.start();
             let source = self.buckets[buckets.clone()].iter_mut();
-            let pack = || |bucket: &mut Bucket<K>| PackedBucket::of(&bucket.sorted(&tally), bits);
+            let pack =
+                || |bucket: &mut KeyBucket<K>| PackedBucket::of(&bucket.sorted(&tally), bits);
             parallel::ordered_items(self.threads, source, pack, |packed| out.push(&packed))?;
             out.finish()?;
         }
@@ -264,12 +265,16 @@ impl<K: Key> Collector<K> {
 
     /// Writes what is in memory as a run: buckets are sorted in parallel, and written in order.
     pub(super) fn spill(&mut self) -> Result<()> {
-        let (bits, threads, tally) = (self.bits, self.threads, Tally::new(self.in_memory.clone()));
+        let (bits, threads, tally) = (
+            self.bits,
+            self.threads,
+            BlotCounts::new(self.in_memory.clone()),
+        );
         let mut file = self
             .file
             .take()
             .map_or_else(|| TempFile::new(&self.directory), Ok)?;
-        let mut run = Run {
+        let mut run = KeyRunTable {
             starts: vec![file.bytes()],
             keys: Vec::with_capacity(SLICES),
         };
@@ -277,7 +282,7 @@ impl<K: Key> Collector<K> {
         parallel::ordered_items(
             threads,
             buckets,
-            || |bucket: &mut Bucket<K>| PackedBucket::of(&bucket.sorted(&tally), bits),
+            || |bucket: &mut KeyBucket<K>| PackedBucket::of(&bucket.sorted(&tally), bits),
             |packed| {
                 file.append(&packed.bytes)?;
                 run.push(&packed);

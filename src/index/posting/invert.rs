@@ -1,13 +1,13 @@
 //! From collected postings to sorted blots with their sets.
 
 use super::{
-    closed::{self, Closed, Numbers, SpillTo},
-    collect::{Bucket, Collector, Run, SLICES},
+    blot_counts::BlotCounts,
+    collect::{Collector, KeyBucket, KeyRunTable, SLICES},
     key::{BUCKETS, Key},
-    packed::{put_keys, read_keys},
+    packed_keys::{put_keys, read_keys},
     sets::{SetDictionary, Sets},
     sort::sorted,
-    tally::Tally,
+    spilled_sets::{self, FinalSetNumbers, SpillTo, SpilledDictionaries},
 };
 use crate::base::{error::Result, files::TempFile, parallel};
 use std::{
@@ -21,7 +21,7 @@ use std::{
 
 /// Blots of a range of the blot space, in order.
 #[derive(Debug, Default)]
-pub struct Unit<K> {
+pub struct InvertedRange<K> {
     /// Blots of several documents, with the number of their set.
     pub shared: Vec<K>,
     /// Blots of one document, with its number.
@@ -38,20 +38,20 @@ pub struct Inverted<K> {
     pub postings: u64,
     pub shared: u64,
     pub single: u64,
-    units: Vec<Stored<K>>,
+    units: Vec<StoredRange<K>>,
     spill: Option<TempFile>,
-    numbers: Numbers,
+    numbers: FinalSetNumbers,
 }
 
-struct Stored<K> {
+struct StoredRange<K> {
     bucket: usize,
     /// Whose numbers the sets have: a thread, and one of its dictionaries.
     dictionary: [usize; 2],
-    kept: Kept<K>,
+    kept: RangeStorage<K>,
 }
 
-enum Kept<K> {
-    Here(Unit<K>),
+enum RangeStorage<K> {
+    Here(InvertedRange<K>),
     /// How many keys there are, and where.
     Spilled {
         keys: [u64; 2],
@@ -61,8 +61,8 @@ enum Kept<K> {
 }
 
 /// A unit that was made, as it is kept or as it goes to disk.
-enum Made<K> {
-    Unit(Unit<K>),
+enum RangeOutput<K> {
+    InvertedRange(InvertedRange<K>),
     Packed {
         keys: [u64; 2],
         shared: Vec<u8>,
@@ -70,10 +70,10 @@ enum Made<K> {
     },
 }
 
-impl<K: Key> Made<K> {
-    fn of(unit: Unit<K>, is_spilled: bool) -> Self {
+impl<K: Key> RangeOutput<K> {
+    fn of(unit: InvertedRange<K>, is_spilled: bool) -> Self {
         if !is_spilled {
-            return Self::Unit(unit);
+            return Self::InvertedRange(unit);
         }
         let [mut shared, mut single] = [Vec::new(), Vec::new()];
         put_keys(&mut shared, &unit.shared);
@@ -130,9 +130,9 @@ pub fn invert<K: Key>(
     } else {
         whole_buckets()
     };
-    let sources = Sources::new(
+    let sources = KeySources::new(
         buckets,
-        Tally::new(in_memory),
+        BlotCounts::new(in_memory),
         file.map(|file| (file, runs)),
         &ranges,
     );
@@ -140,14 +140,14 @@ pub fn invert<K: Key>(
         directory: &directory,
         set_bytes: share_bytes,
     });
-    let dropped = Tally::new(0..documents);
-    let sorter = || Sorter {
+    let dropped = BlotCounts::new(0..documents);
+    let sorter = || KeySorter {
         sources: &sources,
         grouper: Grouper::default(),
         keeps_single,
         dropped: &dropped,
     };
-    let (mut inverted, _) = Sorting {
+    let (mut inverted, _) = Inversion {
         bits,
         documents,
         threads,
@@ -168,9 +168,9 @@ pub fn invert<K: Key>(
 }
 
 /// Makes the units of ranges; each thread has one, with a dictionary of its own.
-pub trait MakeUnits<K>: Send {
+pub trait InvertRanges<K>: Send {
     /// The blots of some slices, with sets numbered as in the dictionary.
-    fn unit(&mut self, slices: &Range<usize>) -> Result<Unit<K>>;
+    fn unit(&mut self, slices: &Range<usize>) -> Result<InvertedRange<K>>;
 
     fn dictionary(&self) -> &SetDictionary;
 
@@ -179,7 +179,7 @@ pub trait MakeUnits<K>: Send {
 }
 
 /// How to sort, whatever the postings come from.
-pub struct Sorting<'a> {
+pub struct Inversion<'a> {
     pub bits: u8,
     pub documents: u32,
     pub threads: usize,
@@ -190,16 +190,16 @@ pub struct Sorting<'a> {
 }
 
 /// A thread's maker, and the dictionaries it is done with, if any may be closed.
-struct Worker<'a, M> {
+struct InversionWorker<'a, M> {
     maker: M,
-    closed: Option<Closed<'a>>,
+    closed: Option<SpilledDictionaries<'a>>,
 }
 
-impl<M> Worker<'_, M> {
+impl<M> InversionWorker<'_, M> {
     /// The unit of some slices, and the number of its dictionary among those of this thread.
-    fn unit<K>(&mut self, slices: &Range<usize>) -> Result<(usize, Unit<K>)>
+    fn unit<K>(&mut self, slices: &Range<usize>) -> Result<(usize, InvertedRange<K>)>
     where
-        M: MakeUnits<K>,
+        M: InvertRanges<K>,
     {
         let unit = self.maker.unit(slices)?;
         let Some(closed) = &mut self.closed else {
@@ -213,16 +213,16 @@ impl<M> Worker<'_, M> {
     }
 }
 
-impl Sorting<'_> {
+impl Inversion<'_> {
     /// Makes the units of all ranges in parallel. The number of postings is left at 0; the makers are given back.
-    pub fn run<K: Key, M: MakeUnits<K>>(
+    pub fn run<K: Key, M: InvertRanges<K>>(
         &self,
         make: impl Fn() -> M,
     ) -> Result<(Inverted<K>, Vec<M>)> {
         let worker = || {
-            Ok(Mutex::new(Worker {
+            Ok(Mutex::new(InversionWorker {
                 maker: make(),
-                closed: self.spill.map(Closed::new).transpose()?,
+                closed: self.spill.map(SpilledDictionaries::new).transpose()?,
             }))
         };
         let workers = (0..self.threads)
@@ -232,7 +232,7 @@ impl Sorting<'_> {
         let work = || {
             let me = next.fetch_add(1, Ordering::Relaxed);
             let worker = &workers[me];
-            move |range: &Range<usize>| -> Result<(usize, [usize; 2], Made<K>)> {
+            move |range: &Range<usize>| -> Result<(usize, [usize; 2], RangeOutput<K>)> {
                 let (dictionary, unit) = worker
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)
@@ -240,7 +240,7 @@ impl Sorting<'_> {
                 Ok((
                     bucket_of_slice(range.start),
                     [me, dictionary],
-                    Made::of(unit, self.spill.is_some()),
+                    RangeOutput::of(unit, self.spill.is_some()),
                 ))
             }
         };
@@ -248,7 +248,7 @@ impl Sorting<'_> {
             .spill
             .map(|spill| TempFile::new(spill.directory))
             .transpose()?;
-        let mut units = Units {
+        let mut units = RangeStore {
             stored: Vec::new(),
             spill,
             shared: 0,
@@ -264,7 +264,7 @@ impl Sorting<'_> {
             .map(|worker| worker.into_inner().unwrap_or_else(PoisonError::into_inner))
             .collect();
         let (sets, numbers, makers) = self.join(workers)?;
-        let Units {
+        let RangeStore {
             stored,
             spill,
             shared,
@@ -285,28 +285,28 @@ impl Sorting<'_> {
     }
 
     /// Joins the dictionaries of all threads: if one was closed, all are.
-    fn join<K: Key, M: MakeUnits<K>>(
+    fn join<K: Key, M: InvertRanges<K>>(
         &self,
-        workers: Vec<Worker<'_, M>>,
-    ) -> Result<(Sets, Numbers, Vec<M>)> {
+        workers: Vec<InversionWorker<'_, M>>,
+    ) -> Result<(Sets, FinalSetNumbers, Vec<M>)> {
         let (mut makers, closed): (Vec<M>, Vec<_>) = workers
             .into_iter()
             .map(|worker| (worker.maker, worker.closed))
             .unzip();
-        let mut closed: Vec<Closed<'_>> = closed.into_iter().flatten().collect();
+        let mut closed: Vec<SpilledDictionaries<'_>> = closed.into_iter().flatten().collect();
         let open = makers.iter_mut().map(M::take_dictionary);
         let (sets, numbers) = if closed.iter().all(|closed| closed.len() == 0) {
             let (sets, numbers) = Sets::join(open.collect());
             (
                 sets,
-                Numbers::Here(numbers.into_iter().map(Arc::new).collect()),
+                FinalSetNumbers::Here(numbers.into_iter().map(Arc::new).collect()),
             )
         } else {
             closed
                 .iter_mut()
                 .zip(open)
                 .try_for_each(|(closed, open)| closed.push(open))?;
-            closed::join(closed)?
+            spilled_sets::join(closed)?
         };
         Ok((sets, numbers, makers))
     }
@@ -322,8 +322,8 @@ impl<K: Key> Inverted<K> {
     /// How many blots of several documents, and of one, a unit has.
     pub fn lengths(&self, unit: usize) -> [u64; 2] {
         match &self.units[unit].kept {
-            Kept::Here(unit) => [unit.shared.len() as u64, unit.single.len() as u64],
-            Kept::Spilled { keys, .. } => *keys,
+            RangeStorage::Here(unit) => [unit.shared.len() as u64, unit.single.len() as u64],
+            RangeStorage::Spilled { keys, .. } => *keys,
         }
     }
 
@@ -336,9 +336,11 @@ impl<K: Key> Inverted<K> {
     pub fn shared(&self, unit: usize) -> Result<Vec<K>> {
         let stored = &self.units[unit];
         let mut keys = match (&stored.kept, &self.spill) {
-            (Kept::Spilled { shared, keys, .. }, Some(spill)) => read_back(spill, shared, keys[0])?,
-            (Kept::Here(unit), _) => unit.shared.clone(),
-            (Kept::Spilled { .. }, None) => Vec::new(),
+            (RangeStorage::Spilled { shared, keys, .. }, Some(spill)) => {
+                read_back(spill, shared, keys[0])?
+            }
+            (RangeStorage::Here(unit), _) => unit.shared.clone(),
+            (RangeStorage::Spilled { .. }, None) => Vec::new(),
         };
         if keys.is_empty() {
             return Ok(keys);
@@ -352,11 +354,11 @@ impl<K: Key> Inverted<K> {
     /// Blots of one document, with its number. A unit that is on disk can be read once.
     pub fn single(&self, unit: usize) -> Result<Cow<'_, [K]>> {
         match (&self.units[unit].kept, &self.spill) {
-            (Kept::Spilled { single, keys, .. }, Some(spill)) => {
+            (RangeStorage::Spilled { single, keys, .. }, Some(spill)) => {
                 read_back(spill, single, keys[1]).map(Cow::Owned)
             }
-            (Kept::Here(unit), _) => Ok(Cow::Borrowed(&unit.single)),
-            (Kept::Spilled { .. }, None) => Ok(Cow::Borrowed(&[])),
+            (RangeStorage::Here(unit), _) => Ok(Cow::Borrowed(&unit.single)),
+            (RangeStorage::Spilled { .. }, None) => Ok(Cow::Borrowed(&[])),
         }
     }
 }
@@ -369,18 +371,18 @@ fn read_back<K: Key>(spill: &TempFile, range: &Range<u64>, count: u64) -> Result
 }
 
 /// What becomes of the ranges, in memory or on disk.
-struct Units<K> {
-    stored: Vec<Stored<K>>,
+struct RangeStore<K> {
+    stored: Vec<StoredRange<K>>,
     spill: Option<TempFile>,
     shared: u64,
     single: u64,
 }
 
-impl<K> Units<K> {
-    fn push(&mut self, bucket: usize, dictionary: [usize; 2], made: Made<K>) -> Result<()> {
+impl<K> RangeStore<K> {
+    fn push(&mut self, bucket: usize, dictionary: [usize; 2], made: RangeOutput<K>) -> Result<()> {
         let (keys, kept) = match (made, &mut self.spill) {
             (
-                Made::Packed {
+                RangeOutput::Packed {
                     keys,
                     shared,
                     single,
@@ -388,28 +390,28 @@ impl<K> Units<K> {
                 Some(spill),
             ) => (
                 keys,
-                Kept::Spilled {
+                RangeStorage::Spilled {
                     keys,
                     shared: spill.append(&shared)?,
                     single: spill.append(&single)?,
                 },
             ),
-            (Made::Packed { keys, .. }, None) => (
+            (RangeOutput::Packed { keys, .. }, None) => (
                 keys,
-                Kept::Spilled {
+                RangeStorage::Spilled {
                     keys,
                     shared: 0..0,
                     single: 0..0,
                 },
             ),
-            (Made::Unit(unit), _) => (
+            (RangeOutput::InvertedRange(unit), _) => (
                 [unit.shared.len() as u64, unit.single.len() as u64],
-                Kept::Here(unit),
+                RangeStorage::Here(unit),
             ),
         };
         self.shared += keys[0];
         self.single += keys[1];
-        self.stored.push(Stored {
+        self.stored.push(StoredRange {
             bucket,
             dictionary,
             kept,
@@ -419,15 +421,15 @@ impl<K> Units<K> {
 }
 
 /// Sorts what was collected.
-struct Sorter<'a, K> {
-    sources: &'a Sources<K>,
+struct KeySorter<'a, K> {
+    sources: &'a KeySources<K>,
     grouper: Grouper,
     keeps_single: Option<&'a (dyn Fn(&K) -> bool + Sync)>,
-    dropped: &'a Tally,
+    dropped: &'a BlotCounts,
 }
 
-impl<K: Key> MakeUnits<K> for Sorter<'_, K> {
-    fn unit(&mut self, slices: &Range<usize>) -> Result<Unit<K>> {
+impl<K: Key> InvertRanges<K> for KeySorter<'_, K> {
+    fn unit(&mut self, slices: &Range<usize>) -> Result<InvertedRange<K>> {
         let mut unit = self.grouper.group(&self.sources.sorted(slices)?);
         if let Some(keeps) = self.keeps_single {
             let dropped: Vec<K> = unit.single.extract_if(.., |key| !keeps(key)).collect();
@@ -453,8 +455,8 @@ pub(super) struct Grouper {
 }
 
 impl Grouper {
-    pub fn group<K: Key>(&mut self, keys: &[K]) -> Unit<K> {
-        let mut unit = Unit {
+    pub fn group<K: Key>(&mut self, keys: &[K]) -> InvertedRange<K> {
+        let mut unit = InvertedRange {
             shared: Vec::new(),
             single: Vec::new(),
         };
@@ -473,21 +475,21 @@ impl Grouper {
 }
 
 /// Where sorted keys come from.
-struct Sources<K> {
-    buckets: Vec<Mutex<Bucket<K>>>,
+struct KeySources<K> {
+    buckets: Vec<Mutex<KeyBucket<K>>>,
     /// Of what is in the buckets.
-    tally: Tally,
+    tally: BlotCounts,
     /// If all are on disk.
-    spilled: Option<(TempFile, Vec<Run>)>,
+    spilled: Option<(TempFile, Vec<KeyRunTable>)>,
     /// How many ranges of each bucket were not yet read.
     unread: Vec<AtomicUsize>,
 }
 
-impl<K: Key> Sources<K> {
+impl<K: Key> KeySources<K> {
     fn new(
-        buckets: Vec<Bucket<K>>,
-        tally: Tally,
-        spilled: Option<(TempFile, Vec<Run>)>,
+        buckets: Vec<KeyBucket<K>>,
+        tally: BlotCounts,
+        spilled: Option<(TempFile, Vec<KeyRunTable>)>,
         ranges: &[Range<usize>],
     ) -> Self {
         let ranges_of = |bucket| {
@@ -602,7 +604,7 @@ mod tests {
             Ok(())
         };
         inverted.sets.for_each(each).unwrap();
-        let is_closed = matches!(inverted.numbers, Numbers::Spilled(_));
+        let is_closed = matches!(inverted.numbers, FinalSetNumbers::Spilled(_));
         assert!(!is_closed || memory <= 200);
         assert!(is_closed || memory > 1 || sets.is_empty());
         assert_eq!(sets.len(), inverted.sets.len());

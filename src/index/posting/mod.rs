@@ -13,29 +13,31 @@
 //! canonical: the same postings give the same numbers however they were cut into ranges. Dictionaries that outgrow the memory are
 //! written to disk, and merged at the end.
 
+mod blot_counts;
 mod buckets;
-mod closed;
 mod collect;
 mod invert;
 mod key;
-mod packed;
+mod packed_keys;
 mod run_file;
 mod set_runs;
 mod sets;
 mod sort;
-mod tally;
-mod words;
+mod spilled_sets;
+mod word_collector;
 
 pub use buckets::Buckets;
-pub use closed::SpillTo;
 pub use collect::{Collector, Postings, SLICES, blots_of};
-pub use invert::{FINE_POSTINGS, Inverted, MakeUnits, Sorting, Unit, invert, whole_buckets};
+pub use invert::{
+    FINE_POSTINGS, Inversion, InvertRanges, Inverted, InvertedRange, invert, whole_buckets,
+};
 pub use key::{BUCKETS, Key, NARROW_BITS, bucket_of, first_blot};
-pub use packed::{put_keys, take_keys};
-pub use run_file::{RunFile, RunsOf};
-pub use set_runs::{NumbersOf, join_set_runs, write_set_runs};
+pub use packed_keys::{put_keys, take_keys};
+pub use run_file::{RangeRuns, RunFile};
+pub use set_runs::{RangeSetNumbers, join_set_runs, write_set_runs};
 pub use sets::{SetDictionary, Sets, StoredSets};
-pub use words::{
-    CollectedWords, Times, WordCollector, WordCounter, WordCounts, WordLists, WordSink,
+pub use spilled_sets::SpillTo;
+pub use word_collector::{
+    CollectedWords, WordCollector, WordCount, WordCounter, WordCounts, WordLists, WordSink,
     bucket_of_word,
 };

@@ -4,10 +4,13 @@
 //! where its slices start, and where the last one ends, 8 bytes each, and how many keys each has, 4 bytes each.
 
 use super::{
-    collect::{PackedBucket, Run, SLICES},
-    invert::{FINE_POSTINGS, Grouper, Inverted, MakeUnits, Sorting, Unit, ranges_of, slices_of},
+    collect::{KeyRunTable, PackedBucket, SLICES},
+    invert::{
+        FINE_POSTINGS, Grouper, Inversion, InvertRanges, Inverted, InvertedRange, ranges_of,
+        slices_of,
+    },
     key::{BUCKETS, Key},
-    packed::take_keys_as,
+    packed_keys::take_keys_as,
     sets::SetDictionary,
     sort::sorted,
 };
@@ -29,7 +32,7 @@ const NONE: u32 = u32::MAX;
 const PIECE_BYTES: u64 = 1 << 20;
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Description {
+struct RunFileDescription {
     kind: String,
     scheme: String,
     bits: u8,
@@ -49,7 +52,7 @@ pub(super) struct RunWriter {
     bits: u8,
     buckets: Range<usize>,
     documents: u32,
-    runs: Vec<Run>,
+    runs: Vec<KeyRunTable>,
 }
 
 impl RunWriter {
@@ -73,7 +76,7 @@ impl RunWriter {
 
     /// Begins a run, whose buckets are to follow.
     pub fn start(&mut self) {
-        self.runs.push(Run {
+        self.runs.push(KeyRunTable {
             starts: vec![self.out.position()],
             keys: Vec::new(),
         });
@@ -89,14 +92,14 @@ impl RunWriter {
     }
 
     /// Takes what a run that was spilled has of the range.
-    pub fn copy(&mut self, run: &Run, file: &TempFile) -> Result<()> {
+    pub fn copy(&mut self, run: &KeyRunTable, file: &TempFile) -> Result<()> {
         let slices = slices_of_all(&self.buckets);
         let (mut place, start) = (run.place(&slices), self.out.position());
         let starts = run.starts[slices.start..=slices.end]
             .iter()
             .map(|at| at - place.start + start)
             .collect();
-        self.runs.push(Run {
+        self.runs.push(KeyRunTable {
             starts,
             keys: run.keys[slices].to_vec(),
         });
@@ -116,7 +119,7 @@ impl RunWriter {
         let path = self.path;
         let failed = |error| Error::io(path.display(), error);
         let borders = self.out.position();
-        for Run { starts, keys } in &self.runs {
+        for KeyRunTable { starts, keys } in &self.runs {
             let bytes: Vec<u8> = starts
                 .iter()
                 .flat_map(|at| at.to_le_bytes())
@@ -129,7 +132,7 @@ impl RunWriter {
             self.runs.len() as u64,
         );
         let (kind, scheme) = (KIND.to_owned(), self.scheme);
-        let description = Description {
+        let description = RunFileDescription {
             kind,
             scheme,
             bits: self.bits,
@@ -152,16 +155,16 @@ fn slices_of_all(buckets: &Range<usize>) -> Range<usize> {
 /// Memory: twelve bytes for each slice of each run.
 pub struct RunFile {
     file: Sealed,
-    description: Description,
-    runs: Vec<Run>,
+    description: RunFileDescription,
+    runs: Vec<KeyRunTable>,
 }
 
 impl RunFile {
     pub fn open(path: &Path) -> Result<Self> {
         let file = Sealed::open(path)?;
-        let description: Description = file.describe()?;
+        let description: RunFileDescription = file.describe()?;
         let wrong = || file.damaged(0, "the description of the runs contradicts itself");
-        let Description {
+        let RunFileDescription {
             kind,
             bits,
             buckets: [first, end],
@@ -179,7 +182,7 @@ impl RunFile {
         let slices = (end - first) as usize * (SLICES / BUCKETS);
         let run_bytes = 8 * (slices as u64 + 1) + 4 * slices as u64;
         let table = file.bytes(*borders, runs.checked_mul(run_bytes).ok_or_else(wrong)?)?;
-        let read = |bytes: &[u8]| -> Option<Run> {
+        let read = |bytes: &[u8]| -> Option<KeyRunTable> {
             let (starts, keys) = bytes.split_at_checked(8 * (slices + 1))?;
             let starts: Vec<u64> = starts
                 .as_chunks()
@@ -193,7 +196,7 @@ impl RunFile {
                 .iter()
                 .map(|bytes| u32::from_le_bytes(*bytes))
                 .collect();
-            starts.is_sorted().then_some(Run { starts, keys })
+            starts.is_sorted().then_some(KeyRunTable { starts, keys })
         };
         let runs = table
             .chunks_exact(run_bytes as usize)
@@ -269,8 +272,8 @@ struct RunSorter<'a> {
     grouper: Grouper,
 }
 
-impl<K: Key> MakeUnits<K> for RunSorter<'_> {
-    fn unit(&mut self, slices: &Range<usize>) -> Result<Unit<K>> {
+impl<K: Key> InvertRanges<K> for RunSorter<'_> {
+    fn unit(&mut self, slices: &Range<usize>) -> Result<InvertedRange<K>> {
         let keys_in = self
             .files
             .iter()
@@ -295,7 +298,7 @@ impl<K: Key> MakeUnits<K> for RunSorter<'_> {
 }
 
 /// What the sets and postings of one range are made of.
-pub struct RunsOf<'a> {
+pub struct RangeRuns<'a> {
     /// Each with the new number of each of its documents, or `u32::MAX`.
     pub files: &'a [(RunFile, Vec<u32>)],
     pub bits: u8,
@@ -306,7 +309,7 @@ pub struct RunsOf<'a> {
     pub postings: u64,
 }
 
-impl RunsOf<'_> {
+impl RangeRuns<'_> {
     /// Inverts all postings of the range, within about `memory_bytes`.
     pub fn invert<K: Key>(
         &self,
@@ -330,7 +333,7 @@ impl RunsOf<'_> {
             directory,
             set_bytes: share_bytes,
         });
-        let sorting = Sorting {
+        let sorting = Inversion {
             bits: self.bits,
             documents: self.documents,
             threads,

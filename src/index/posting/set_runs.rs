@@ -4,8 +4,8 @@
 //! were on disk, if there were too many. A set is how many blots lead to it, the length of its list, its first number and the gaps, as varints.
 
 use super::{
-    closed::{Numbers, SetRun, Stored, join_stored},
     sets::{Sets, put_list},
+    spilled_sets::{FinalSetNumbers, SetRun, StoredDictionaries, join_stored},
 };
 use crate::base::{
     codec::{Fields, put_varint},
@@ -18,7 +18,7 @@ use std::{fs::File, io::BufWriter, io::Write, path::Path};
 const KIND: &str = "set runs";
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Description {
+struct SetRunsDescription {
     kind: String,
     /// Numbers of documents are less than this.
     documents: u32,
@@ -72,7 +72,7 @@ pub fn write_set_runs(path: &Path, sets: &Sets, documents: u32) -> Result<()> {
         [tail, out.position() - tail],
     ];
     let counts = [held as u64, (sets.len() - held) as u64];
-    out.finish(&Description {
+    out.finish(&SetRunsDescription {
         kind: KIND.to_owned(),
         documents,
         sets: counts,
@@ -84,13 +84,13 @@ pub fn write_set_runs(path: &Path, sets: &Sets, documents: u32) -> Result<()> {
 }
 
 /// For each range, the numbers that its sets have in the whole.
-pub struct NumbersOf {
-    numbers: Numbers,
+pub struct RangeSetNumbers {
+    numbers: FinalSetNumbers,
     /// How many each run of each range has.
     sets: Vec<[u64; 2]>,
 }
 
-impl NumbersOf {
+impl RangeSetNumbers {
     /// By the numbers of the range.
     pub fn of(&self, range: usize) -> Result<Vec<u32>> {
         let mut all = Vec::new();
@@ -110,7 +110,7 @@ impl NumbersOf {
 /// Joins the sets of all ranges: they are numbered as [`Sets::join`] does.
 ///
 /// Memory: the sets that several blots lead to, and what goes through the merge.
-pub fn join_set_runs(files: &[&Path], directory: &TempDir) -> Result<(Sets, NumbersOf)> {
+pub fn join_set_runs(files: &[&Path], directory: &TempDir) -> Result<(Sets, RangeSetNumbers)> {
     let (mut stored, mut sets) = (
         Vec::with_capacity(files.len()),
         Vec::with_capacity(files.len()),
@@ -121,15 +121,15 @@ pub fn join_set_runs(files: &[&Path], directory: &TempDir) -> Result<(Sets, Numb
         sets.push(counts);
     }
     let (joined, numbers) = join_stored(stored, directory)?;
-    Ok((joined, NumbersOf { numbers, sets }))
+    Ok((joined, RangeSetNumbers { numbers, sets }))
 }
 
 /// The runs of a file, once they were found right.
-fn read(path: &Path, directory: &TempDir) -> Result<(Stored, [u64; 2])> {
+fn read(path: &Path, directory: &TempDir) -> Result<(StoredDictionaries, [u64; 2])> {
     let file = Sealed::open(path)?;
-    let description: Description = file.describe()?;
+    let description: SetRunsDescription = file.describe()?;
     let wrong = || file.damaged(0, "the description of the sets contradicts itself");
-    let Description {
+    let SetRunsDescription {
         kind,
         documents,
         sets,
@@ -139,7 +139,7 @@ fn read(path: &Path, directory: &TempDir) -> Result<(Stored, [u64; 2])> {
     if kind != KIND || sets.iter().any(|&sets| sets > u64::from(u32::MAX)) {
         return Err(wrong());
     }
-    let mut stored = Stored {
+    let mut stored = StoredDictionaries {
         file: TempFile::new(directory)?,
         runs: Vec::new(),
     };

@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 /// Finds the number of a set, and counts how often each is asked for.
 #[derive(Default)]
 pub struct SetDictionary {
-    sets: Lists,
+    sets: NumberLists,
     uses: Vec<u64>,
     hashes: Vec<u64>,
     /// Open addressing: the number of a set plus one, or 0.
@@ -19,12 +19,12 @@ pub struct SetDictionary {
 
 /// Lists of numbers in one piece of memory.
 #[derive(Default)]
-pub(super) struct Lists {
+pub(super) struct NumberLists {
     numbers: Vec<u32>,
     ends: Vec<usize>,
 }
 
-impl Lists {
+impl NumberLists {
     pub fn push(&mut self, list: &[u32]) {
         self.numbers.extend_from_slice(list);
         self.ends.push(self.numbers.len());
@@ -81,7 +81,7 @@ impl SetDictionary {
     }
 
     /// The numbers of its sets in the order of their lists, and the lists with their uses.
-    pub(super) fn into_sorted(self) -> (Vec<u32>, Lists, Vec<u64>) {
+    pub(super) fn into_sorted(self) -> (Vec<u32>, NumberLists, Vec<u64>) {
         let Self { sets, uses, .. } = self;
         let mut order: Vec<(u64, u32)> = (0..sets.len())
             .map(|number| (head_of(sets.get(number)), number as u32))
@@ -144,15 +144,15 @@ fn hash(set: &[u32]) -> u64 {
 /// If there are too many, those that only one blot leads to, which come last, are on disk. They can only be read in order.
 #[derive(Default)]
 pub struct Sets {
-    lists: Lists,
+    lists: NumberLists,
     /// Which list has which number.
     pub(super) order: Vec<u32>,
     uses: Vec<u64>,
-    pub(super) tail: Option<Tail>,
+    pub(super) tail: Option<SpilledTail>,
 }
 
 /// Sets of one blot each, in a temporary file.
-pub(super) struct Tail {
+pub(super) struct SpilledTail {
     pub file: TempFile,
     pub sets: u64,
 }
@@ -180,7 +180,11 @@ impl Sets {
     }
 
     /// Numbers lists; also gives the number of each.
-    pub(super) fn ordered(lists: Lists, uses: &[u64], tail: Option<Tail>) -> (Self, Vec<u32>) {
+    pub(super) fn ordered(
+        lists: NumberLists,
+        uses: &[u64],
+        tail: Option<SpilledTail>,
+    ) -> (Self, Vec<u32>) {
         let mut order: Vec<u32> = (0..lists.len() as u32).collect();
         order
             .sort_unstable_by_key(|&list| (Reverse(uses[list as usize]), lists.get(list as usize)));
@@ -253,7 +257,7 @@ impl Sets {
 /// Sets that come in the order of their numbers already.
 #[derive(Default)]
 pub struct StoredSets {
-    lists: Lists,
+    lists: NumberLists,
     uses: Vec<u64>,
 }
 

@@ -28,7 +28,7 @@ use crate::{
         parallel::{self, Budget, Limits, Weighted},
     },
     commands::{Observer, Settings},
-    index::{Index, LeftOut, View},
+    index::{ExcludedBlots, Index, View},
     report::{
         Format,
         records::{CandidatePair, ComparedPair},
@@ -103,7 +103,7 @@ pub fn compare(
     let view = View::by_id(index)?;
     let (wanted, unknown) = options.wanted.read(index, observer)?;
     let without = Without {
-        text: LeftOut::default(),
+        text: ExcludedBlots::default(),
         pairs: wanted,
     };
     let pairs = find_pairs(index, &view, options, &without)?;

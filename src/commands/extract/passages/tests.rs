@@ -3,7 +3,7 @@ use crate::base::num::{ToU32, ToUsize};
 use crate::{
     base::{error::Problem, files::TempDir},
     commands::{BuildOptions, build},
-    index::Means,
+    index::Resources,
     text::{corpus, stream::Form},
 };
 use proptest::prelude::*;
@@ -51,7 +51,7 @@ fn index_of(ask: &Ask, directory: &Path, corpus: &Path) -> Index {
         bits: Some(ask.bits),
         ..BlotOptions::default()
     };
-    let means = Means {
+    let resources = Resources {
         memory_bytes: 1 << 20,
         threads: 1,
         tmp_dir: TempDir(None),
@@ -61,7 +61,7 @@ fn index_of(ask: &Ask, directory: &Path, corpus: &Path) -> Index {
             blots,
             parts: 1,
             dictionary: false,
-            means,
+            resources,
         },
         &settings(vec![corpus.to_owned()], 1),
         directory,

@@ -13,7 +13,7 @@ use super::{
 use crate::base::num::ToU64;
 use crate::{
     base::{error::Result, ids::DocNo},
-    index::{At, View},
+    index::{RowLocation, View},
     similar::{Discovery, Neighbour},
 };
 use std::{
@@ -89,7 +89,9 @@ impl TablePair<'_> {
         if self.compares_all {
             return (all(self.old.view), all(self.new.view));
         }
-        let is_affected = |discovery: &Discovery<'_>, other: &HashMap<At, usize>| -> Vec<bool> {
+        let is_affected = |discovery: &Discovery<'_>,
+                           other: &HashMap<RowLocation, usize>|
+         -> Vec<bool> {
             let view = discovery.view;
             let mut is_changed = vec![false; view.contents().len()];
             for document in 0..view.documents() {
@@ -105,7 +107,7 @@ impl TablePair<'_> {
         // What is affected in one table is compared in both.
         let both = |view: &View<'_>,
                     own: &[bool],
-                    other: &HashMap<At, usize>,
+                    other: &HashMap<RowLocation, usize>,
                     others: &[bool]|
          -> Vec<usize> {
             let is_other = |document: usize| {
@@ -125,7 +127,7 @@ impl TablePair<'_> {
 }
 
 /// Where each document stands: the same in both tables, unless it was changed.
-fn places(view: &View<'_>) -> HashMap<At, usize> {
+fn places(view: &View<'_>) -> HashMap<RowLocation, usize> {
     (0..view.documents())
         .map(|document| (view.at(DocNo::from_index(document)), document))
         .collect()

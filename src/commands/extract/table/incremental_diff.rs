@@ -17,7 +17,7 @@ use crate::{
         ids::{ContentNo, DocNo},
         num::{ToU32, ToU64, ToUsize},
     },
-    index::Both,
+    index::IndexDiff,
     similar::{Discovery, LongSets, Neighbour, RecomputedPairs},
 };
 use std::{cmp::Reverse, collections::HashMap, io::Write, sync::Arc};
@@ -25,7 +25,7 @@ use std::{cmp::Reverse, collections::HashMap, io::Write, sync::Arc};
 /// Finds the changes between two states of an index.
 pub struct IncrementalDiff<'v> {
     /// Both states.
-    pub both: &'v Both<'v>,
+    pub both: &'v IndexDiff<'v>,
     /// Finds pairs of both states.
     pub discovery: &'v Discovery<'v>,
     /// The largest number of rows of a document.
@@ -57,7 +57,7 @@ impl IncrementalDiff<'_> {
         out: &mut impl Write,
         progress: &mut Progress<'_>,
     ) -> Result<()> {
-        let Both { is_old, is_new, .. } = self.both;
+        let IndexDiff { is_old, is_new, .. } = self.both;
         let encoder = ChangeEncoder {
             rows,
             measure: &self.discovery.options.measure,
@@ -85,7 +85,7 @@ impl IncrementalDiff<'_> {
         context: &DiffContext<'_>,
         out: &mut impl Write,
     ) -> Result<ReplacedRows> {
-        let Both {
+        let IndexDiff {
             view,
             is_old,
             is_new,
@@ -158,7 +158,7 @@ impl IncrementalDiff<'_> {
         neighbours: &[Neighbour],
         replaced: &ReplacedRows,
     ) -> Result<Vec<u8>> {
-        let Both {
+        let IndexDiff {
             view,
             is_old,
             is_new,
@@ -194,7 +194,7 @@ impl IncrementalDiff<'_> {
     /// By document: the number that identifies it in rows. That of a document which was replaced is
     /// the number of its replacement.
     fn identities(&self) -> Result<Vec<u32>> {
-        let Both {
+        let IndexDiff {
             view,
             is_old,
             is_new,

@@ -3,7 +3,7 @@
 //! Each block has its segments, the distinct hashes of its tokens in rising order, and for each token the number of its hash among them, in as many bits as
 //! the largest needs. Most words of a text are common ones, so that a token takes two to three bytes.
 
-use super::stream::{Block, Segment};
+use super::token_stream::{TokenBlock, TokenRun};
 use crate::base::{
     codec::{BitReader, BitWriter, Fields, put_varint},
     error::{Error, Result},
@@ -20,7 +20,7 @@ use std::{
 const KIND: &str = "spex";
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Description {
+struct TokenFileDescription {
     kind: String,
     scheme: String,
     tokens: u64,
@@ -29,14 +29,14 @@ struct Description {
 }
 
 /// Writes such a file.
-pub struct KeptWriter {
+pub struct TokenFileWriter {
     out: SealedWriter<BufWriter<File>>,
     path: PathBuf,
     tokens: u64,
     blocks: Vec<u64>,
 }
 
-impl KeptWriter {
+impl TokenFileWriter {
     pub fn create(path: PathBuf) -> Result<Self> {
         let out = SealedWriter::create(&path).map_err(|error| Error::io(path.display(), error))?;
         Ok(Self {
@@ -47,7 +47,7 @@ impl KeptWriter {
         })
     }
 
-    pub fn push(&mut self, block: &Block) -> Result<()> {
+    pub fn push(&mut self, block: &TokenBlock) -> Result<()> {
         if !block.segments.is_empty() {
             self.tokens += block.hashes.len() as u64;
             self.out
@@ -59,14 +59,14 @@ impl KeptWriter {
     }
 
     /// Gives the file, and where it is.
-    pub fn finish(self, scheme: &str) -> Result<(Kept, PathBuf)> {
+    pub fn finish(self, scheme: &str) -> Result<(TokenFile, PathBuf)> {
         let Self {
             out,
             path,
             tokens,
             blocks,
         } = self;
-        let description = Description {
+        let description = TokenFileDescription {
             kind: KIND.to_owned(),
             scheme: scheme.to_owned(),
             tokens,
@@ -74,19 +74,19 @@ impl KeptWriter {
         };
         out.finish(&description)
             .map_err(|error| Error::io(path.display(), error))?;
-        Ok((Kept::new(Sealed::open(&path)?, scheme)?, path))
+        Ok((TokenFile::new(Sealed::open(&path)?, scheme)?, path))
     }
 }
 
 /// Such a file.
-pub struct Kept {
+pub struct TokenFile {
     file: Sealed,
-    description: Description,
+    description: TokenFileDescription,
 }
 
-impl Kept {
+impl TokenFile {
     pub fn new(file: Sealed, scheme: &str) -> Result<Self> {
-        let description: Description = file.describe()?;
+        let description: TokenFileDescription = file.describe()?;
         if description.kind != KIND
             || description.scheme != scheme
             || !description.blocks.is_sorted()
@@ -108,7 +108,7 @@ impl Kept {
             .map(|border| border[0]..border[1])
     }
 
-    pub fn read(&self, place: &Range<u64>) -> Result<Block> {
+    pub fn read(&self, place: &Range<u64>) -> Result<TokenBlock> {
         let bytes = self.file.bytes(place.start, place.end - place.start)?;
         let block = of_bytes(bytes).ok_or_else(|| {
             self.file
@@ -119,14 +119,14 @@ impl Kept {
     }
 }
 
-fn to_bytes(block: &Block) -> Vec<u8> {
+fn to_bytes(block: &TokenBlock) -> Vec<u8> {
     let mut distinct = block.hashes.clone();
     distinct.sort_unstable();
     distinct.dedup();
     let mut bytes = Vec::new();
     put_varint(&mut bytes, block.segments.len() as u64);
     put_varint(&mut bytes, distinct.len() as u64);
-    for Segment {
+    for TokenRun {
         document,
         first,
         tokens,
@@ -152,14 +152,14 @@ fn width_of(count: usize) -> u32 {
     usize::BITS - count.saturating_sub(1).leading_zeros()
 }
 
-fn of_bytes(bytes: &[u8]) -> Option<Block> {
+fn of_bytes(bytes: &[u8]) -> Option<TokenBlock> {
     let mut fields = Fields::new(bytes);
     let number = |fields: &mut Fields<'_>| fields.varint("a number").ok();
     let (count, distinct) = (number(&mut fields)?, number(&mut fields)?);
-    let mut block = Block::default();
+    let mut block = TokenBlock::default();
     for _ in 0..count {
         let mut number = || u32::try_from(number(&mut fields)?).ok();
-        block.segments.push(Segment {
+        block.segments.push(TokenRun {
             document: number()?,
             first: number()?,
             tokens: number()?,
@@ -195,7 +195,7 @@ mod tests {
     proptest! {
         #[test]
         fn blocks_are_read_back(segments in prop::collection::vec((any::<u32>(), any::<u32>(), prop::collection::vec(0_u64..9, 0..20)), 0..9)) {
-            let mut block = Block::default();
+            let mut block = TokenBlock::default();
             segments.iter().for_each(|(document, first, hashes)| block.push(*document, *first, hashes));
             let bytes = to_bytes(&block);
             prop_assert_eq!(of_bytes(&bytes), Some(block));

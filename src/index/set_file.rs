@@ -3,7 +3,7 @@
 //! A set is its length less two, its first number, and the gaps between neighbours less one, as varints. Every
 //! [`BLOCK_SETS`]th set has its place in a list.
 
-use super::ids::{Section, section};
+use super::id_section::{Section, section};
 use crate::{
     base::{
         codec::{Fields, put_varint},
@@ -19,7 +19,7 @@ const BLOCK_SETS: u64 = 32;
 const KIND: &str = "sets";
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Description {
+struct SetFileDescription {
     kind: String,
     sets: u64,
     /// Numbers in all of them together.
@@ -49,7 +49,7 @@ pub fn write(path: &Path, sets: &Sets) -> Result<()> {
     })?;
     let set_section = [start, out.position() - start];
     let set_blocks = section(&mut out, &blocks).map_err(failed)?;
-    let description = Description {
+    let description = SetFileDescription {
         kind: KIND.to_owned(),
         sets: sets.len() as u64,
         numbers,
@@ -63,13 +63,13 @@ pub fn write(path: &Path, sets: &Sets) -> Result<()> {
 /// The sets of a segment, read as they are asked for.
 pub struct SetFile {
     file: Sealed,
-    description: Description,
+    description: SetFileDescription,
 }
 
 impl SetFile {
     pub fn open(path: &Path) -> Result<Self> {
         let file = Sealed::open(path)?;
-        let description: Description = file.describe()?;
+        let description: SetFileDescription = file.describe()?;
         if description.kind != KIND
             || description.set_blocks[1] != 8 * description.sets.div_ceil(BLOCK_SETS)
         {

@@ -3,7 +3,7 @@
 //! Blots that collide by chance make sets that one blot each leads to, and the more of them the larger the collection: their number grows
 //! with its square. They come last, in the order of their lists, which is the order of the merge; so none has to be kept.
 
-use super::sets::{Lists, SetDictionary, Sets, Tail, head_of, put_list, read_list};
+use super::sets::{NumberLists, SetDictionary, Sets, SpilledTail, head_of, put_list, read_list};
 use crate::base::{
     codec::put_varint,
     error::{Error, Result},
@@ -30,12 +30,12 @@ pub struct SpillTo<'a> {
 }
 
 /// The dictionaries that a thread has closed.
-pub(super) struct Closed<'a> {
+pub(super) struct SpilledDictionaries<'a> {
     pub to: SpillTo<'a>,
-    stored: Stored,
+    stored: StoredDictionaries,
 }
 
-pub(super) struct Stored {
+pub(super) struct StoredDictionaries {
     pub file: TempFile,
     pub runs: Vec<SetRun>,
 }
@@ -49,11 +49,11 @@ pub(super) struct SetRun {
     pub numbers: u64,
 }
 
-impl<'a> Closed<'a> {
+impl<'a> SpilledDictionaries<'a> {
     pub fn new(to: SpillTo<'a>) -> Result<Self> {
         Ok(Self {
             to,
-            stored: Stored {
+            stored: StoredDictionaries {
                 file: TempFile::new(to.directory)?,
                 runs: Vec::new(),
             },
@@ -70,7 +70,7 @@ impl<'a> Closed<'a> {
     }
 }
 
-impl Stored {
+impl StoredDictionaries {
     fn push(&mut self, dictionary: SetDictionary) -> Result<()> {
         let (order, sets, uses) = dictionary.into_sorted();
         let (start, mut piece) = (self.file.bytes(), Vec::new());
@@ -103,9 +103,9 @@ impl Stored {
 /// Joins closed dictionaries; the sets get the same numbers as by [`Sets::join`].
 ///
 /// Memory: the sets that several blots lead to, and what goes through the merge.
-pub(super) fn join(closed: Vec<Closed<'_>>) -> Result<(Sets, Numbers)> {
+pub(super) fn join(closed: Vec<SpilledDictionaries<'_>>) -> Result<(Sets, FinalSetNumbers)> {
     let Some(SpillTo { directory, .. }) = closed.first().map(|closed| closed.to) else {
-        return Ok((Sets::default(), Numbers::Here(Vec::new())));
+        return Ok((Sets::default(), FinalSetNumbers::Here(Vec::new())));
     };
     join_stored(
         closed.into_iter().map(|closed| closed.stored).collect(),
@@ -114,17 +114,20 @@ pub(super) fn join(closed: Vec<Closed<'_>>) -> Result<(Sets, Numbers)> {
 }
 
 /// The same, wherever they were written.
-pub(super) fn join_stored(threads: Vec<Stored>, directory: &TempDir) -> Result<(Sets, Numbers)> {
+pub(super) fn join_stored(
+    threads: Vec<StoredDictionaries>,
+    directory: &TempDir,
+) -> Result<(Sets, FinalSetNumbers)> {
     let runs = threads
         .iter()
         .map(|stored| stored.runs.len())
         .sum::<usize>();
     let piece_bytes = (MERGE_BYTES / (2 * runs.max(1))).clamp(1 << 10, PIECE_BYTES);
-    let mut merge = Merge::new(&threads, piece_bytes)?;
-    let mut places = Places::new(&threads, piece_bytes, directory)?;
-    let (mut several, mut several_uses) = (Lists::default(), Vec::new());
+    let mut merge = SetMerge::new(&threads, piece_bytes)?;
+    let mut places = ProvisionalNumbers::new(&threads, piece_bytes, directory)?;
+    let (mut several, mut several_uses) = (NumberLists::default(), Vec::new());
     let (mut tail, mut piece) = (
-        Tail {
+        SpilledTail {
             file: TempFile::new(directory)?,
             sets: 0,
         },
@@ -158,25 +161,25 @@ pub(super) fn join_stored(threads: Vec<Stored>, directory: &TempDir) -> Result<(
         ));
     }
     let (sets, place) = Sets::ordered(several, &several_uses, Some(tail));
-    let numbers = ClosedNumbers {
+    let numbers = SpilledSetNumbers {
         threads,
         file,
         singles: singles as u32,
         place,
         recent: Mutex::default(),
     };
-    Ok((sets, Numbers::Spilled(numbers)))
+    Ok((sets, FinalSetNumbers::Spilled(numbers)))
 }
 
 /// The least set of a run that was not yet merged.
-struct Head {
+struct RunHead {
     head: u64,
     list: Vec<u32>,
     uses: u64,
     run: usize,
 }
 
-impl Head {
+impl RunHead {
     fn read(&mut self, reader: &mut TempReader<'_>) -> Result<()> {
         self.uses = reader.varint()?;
         read_list(reader, &mut self.list)?;
@@ -186,7 +189,7 @@ impl Head {
 }
 
 /// The greatest, for a heap, is the one with the least list.
-impl Ord for Head {
+impl Ord for RunHead {
     fn cmp(&self, other: &Self) -> Ordering {
         other
             .head
@@ -196,32 +199,32 @@ impl Ord for Head {
     }
 }
 
-impl PartialOrd for Head {
+impl PartialOrd for RunHead {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Head {
+impl PartialEq for RunHead {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Head {}
+impl Eq for RunHead {}
 
 /// All runs, list by list.
-struct Merge<'a> {
+struct SetMerge<'a> {
     readers: Vec<TempReader<'a>>,
-    heads: BinaryHeap<Head>,
+    heads: BinaryHeap<RunHead>,
     /// Where the merge is, and which runs have this list.
     list: Vec<u32>,
     runs: Vec<usize>,
 }
 
-impl<'a> Merge<'a> {
-    fn new(threads: &'a [Stored], piece_bytes: usize) -> Result<Self> {
-        let reader = |stored: &'a Stored, run: &SetRun| {
+impl<'a> SetMerge<'a> {
+    fn new(threads: &'a [StoredDictionaries], piece_bytes: usize) -> Result<Self> {
+        let reader = |stored: &'a StoredDictionaries, run: &SetRun| {
             TempReader::new(&stored.file, run.lists.clone(), piece_bytes)
         };
         let mut readers: Vec<_> = threads
@@ -234,7 +237,7 @@ impl<'a> Merge<'a> {
             .enumerate()
             .filter(|(_, reader)| !reader.is_at_end())
         {
-            let mut head = Head {
+            let mut head = RunHead {
                 head: 0,
                 list: Vec::new(),
                 uses: 0,
@@ -275,14 +278,18 @@ impl<'a> Merge<'a> {
 }
 
 /// Writes, for each run, where its sets went: each run has its own stretch of the file.
-struct Places {
+struct ProvisionalNumbers {
     file: TempFile,
     pieces: Vec<(u64, Vec<u8>)>,
     piece_bytes: usize,
 }
 
-impl Places {
-    fn new(threads: &[Stored], piece_bytes: usize, directory: &TempDir) -> Result<Self> {
+impl ProvisionalNumbers {
+    fn new(
+        threads: &[StoredDictionaries],
+        piece_bytes: usize,
+        directory: &TempDir,
+    ) -> Result<Self> {
         let mut end = 0;
         let mut start = |run: &SetRun| {
             end += 4 * run.sets as u64;
@@ -320,13 +327,13 @@ impl Places {
 }
 
 /// For each dictionary of each thread, the final numbers of its sets.
-pub(super) enum Numbers {
+pub(super) enum FinalSetNumbers {
     /// Each thread has one.
     Here(Vec<Arc<Vec<u32>>>),
-    Spilled(ClosedNumbers),
+    Spilled(SpilledSetNumbers),
 }
 
-impl Numbers {
+impl FinalSetNumbers {
     /// A thread, and one of its dictionaries.
     pub fn of(&self, dictionary: [usize; 2]) -> Result<Arc<Vec<u32>>> {
         match self {
@@ -337,11 +344,11 @@ impl Numbers {
 }
 
 /// A dictionary, and the numbers of its sets.
-type Recent = ([usize; 2], Arc<Vec<u32>>);
+type RecentNumbers = ([usize; 2], Arc<Vec<u32>>);
 
 /// Numbers on disk. They are asked for unit by unit, so the dictionaries that were asked for of late will be again.
-pub(super) struct ClosedNumbers {
-    threads: Vec<Stored>,
+pub(super) struct SpilledSetNumbers {
+    threads: Vec<StoredDictionaries>,
     /// For each set of each dictionary, in the order of their lists, a provisional number: sets of one blot count from 0 up, the
     /// others from the greatest number down.
     file: TempFile,
@@ -349,10 +356,10 @@ pub(super) struct ClosedNumbers {
     singles: u32,
     /// The final numbers of the others.
     place: Vec<u32>,
-    recent: Mutex<Vec<Recent>>,
+    recent: Mutex<Vec<RecentNumbers>>,
 }
 
-impl ClosedNumbers {
+impl SpilledSetNumbers {
     fn of(&self, dictionary: [usize; 2]) -> Result<Arc<Vec<u32>>> {
         let recent = || self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, numbers)) = recent().iter().find(|(of, _)| *of == dictionary) {

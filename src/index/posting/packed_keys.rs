@@ -15,14 +15,14 @@ const WORD: usize = 8;
 
 /// How the keys of a stretch are laid out.
 #[derive(Clone, Copy)]
-struct Layout {
+struct PackedLayout {
     key_bytes: usize,
     gap_bits: u32,
     least: u32,
     keys: usize,
 }
 
-impl Layout {
+impl PackedLayout {
     fn of<K: Key>(keys: &[K]) -> Self {
         let numbers = keys.iter().map(|key| key.number());
         let (least, most) = numbers.fold((u32::MAX, 0), |(least, most), number| {
@@ -72,7 +72,7 @@ impl Layout {
 
 /// Appends a stretch of sorted keys.
 pub fn put_keys<K: Key>(out: &mut Vec<u8>, keys: &[K]) {
-    let layout = Layout::of(keys);
+    let layout = PackedLayout::of(keys);
     layout.put(out);
     let escape = layout.escape();
     let (mut at, mut before) = (out.len(), 0);
@@ -109,7 +109,7 @@ pub(super) fn take_keys_as<'a, K: Key>(
     out: &mut Vec<K>,
     number_of: impl Fn(u32) -> Option<Option<u32>>,
 ) -> Option<&'a [u8]> {
-    let layout = Layout::take(bytes)?;
+    let layout = PackedLayout::take(bytes)?;
     let escape = layout.escape();
     let mut bytes = &bytes[HEADER_BYTES..];
     let mut before = 0_u64;

@@ -23,13 +23,13 @@ pub fn section<W: Write>(out: &mut SealedWriter<W>, bytes: &[u8]) -> io::Result<
 const BLOCK_IDS: usize = 16;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Ids {
+pub struct IdSection {
     id_section: Section,
     /// Where each block starts.
     id_blocks: Section,
 }
 
-impl Ids {
+impl IdSection {
     pub fn write<'a, W: Write>(
         out: &mut SealedWriter<W>,
         all: impl Iterator<Item = &'a str>,

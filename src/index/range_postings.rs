@@ -4,9 +4,9 @@
 //! sets have in this range, in stretches; of each stretch there is its bucket, the number of its keys and where it ends, 8 bytes each.
 
 use super::{
-    bucket::Numbers,
-    ids::{Section, section},
-    part::{Description as PartDescription, KIND as PART, SectionWriter, Shape, place_numbers},
+    bucket::NumberCodec,
+    id_section::{Section, section},
+    part::{KIND as PART, PartDescription, SectionLayout, SectionWriter, place_numbers},
 };
 use crate::{
     base::{
@@ -25,7 +25,7 @@ const KIND: &str = "reduced";
 const NUMBERS: &str = "numbers";
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Description {
+struct RangePostingsDescription {
     kind: String,
     scheme: String,
     bits: u8,
@@ -35,11 +35,11 @@ struct Description {
     shared_blots: u64,
     shared: Section,
     stretches: Section,
-    single: Shape,
+    single: SectionLayout,
 }
 
 /// Writes the postings of a range.
-pub fn write_reduced<K: Key>(
+pub fn write_range_postings<K: Key>(
     path: &Path,
     inverted: &Inverted<K>,
     scheme: &str,
@@ -78,7 +78,7 @@ pub fn write_reduced<K: Key>(
     let single = writer.write(&mut out, numbers, &units, inverted.single, |unit| {
         inverted.single(unit)
     })?;
-    out.finish(&Description {
+    out.finish(&RangePostingsDescription {
         kind: KIND.to_owned(),
         scheme: scheme.to_owned(),
         bits: inverted.bits,
@@ -94,25 +94,25 @@ pub fn write_reduced<K: Key>(
 }
 
 /// A stretch of packed keys.
-struct Stretch {
+struct KeyRun {
     bucket: usize,
     keys: u64,
     place: Range<u64>,
 }
 
 /// Such a file, read as it is asked.
-pub struct Reduced {
+pub struct RangePostings {
     file: Sealed,
-    description: Description,
-    stretches: Vec<Stretch>,
+    description: RangePostingsDescription,
+    stretches: Vec<KeyRun>,
 }
 
-impl Reduced {
+impl RangePostings {
     pub fn open(path: &Path) -> Result<Self> {
         let file = Sealed::open(path)?;
-        let description: Description = file.describe()?;
+        let description: RangePostingsDescription = file.describe()?;
         let wrong = || file.damaged(0, "the description of the postings contradicts itself");
-        let Description {
+        let RangePostingsDescription {
             kind,
             bits,
             buckets: [first, end],
@@ -141,11 +141,11 @@ impl Reduced {
             if !is_here
                 || found
                     .last()
-                    .is_some_and(|before: &Stretch| before.bucket as u64 > bucket)
+                    .is_some_and(|before: &KeyRun| before.bucket as u64 > bucket)
             {
                 return Err(wrong());
             }
-            found.push(Stretch {
+            found.push(KeyRun {
                 bucket: bucket as usize,
                 keys,
                 place: shared[0] + start..shared[0] + end_at,
@@ -174,7 +174,7 @@ impl Reduced {
 
     /// Keys of a stretch, with the numbers that sets have in the whole.
     fn keys<K: Key>(&self, stretch: usize, numbers: &[u32]) -> Result<Vec<K>> {
-        let Stretch {
+        let KeyRun {
             keys: count,
             place,
             bucket,
@@ -282,7 +282,7 @@ impl SetNumbers {
 /// Writes the part of the index that has the postings of a range.
 pub fn make_part(
     path: &Path,
-    reduced: &Reduced,
+    reduced: &RangePostings,
     numbers: &SetNumbers,
     threads: usize,
 ) -> Result<()> {
@@ -300,13 +300,13 @@ pub fn make_part(
 
 fn make_part_as<K: Key>(
     path: &Path,
-    reduced: &Reduced,
+    reduced: &RangePostings,
     numbers: &SetNumbers,
     threads: usize,
 ) -> Result<()> {
     let failed = |error| Error::io(path.display(), error);
     let mut out = SealedWriter::create(path).map_err(failed)?;
-    let Description {
+    let RangePostingsDescription {
         scheme,
         bits,
         buckets,
@@ -328,7 +328,7 @@ fn make_part_as<K: Key>(
     let keys = |stretch: usize| reduced.keys::<K>(stretch, &numbers.numbers).map(Cow::Owned);
     let shared = writer.write(
         &mut out,
-        Numbers::Code(numbers.code.clone()),
+        NumberCodec::Code(numbers.code.clone()),
         &(0..reduced.stretches.len()),
         *shared_blots,
         keys,

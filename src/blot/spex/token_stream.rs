@@ -2,7 +2,7 @@
 //!
 //! A block holds some documents, or what is left of them: segments of tokens in a row.
 
-use super::kept::Kept;
+use super::token_file::TokenFile;
 use crate::base::{
     error::Result,
     files::{TempDir, TempFile},
@@ -11,7 +11,7 @@ use std::ops::Range;
 
 /// Some tokens of a document, in a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Segment {
+pub struct TokenRun {
     pub document: u32,
     /// The number of its first token in the document.
     pub first: u32,
@@ -19,15 +19,15 @@ pub struct Segment {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Block {
-    pub segments: Vec<Segment>,
+pub struct TokenBlock {
+    pub segments: Vec<TokenRun>,
     /// Of all tokens of all segments.
     pub hashes: Vec<u64>,
 }
 
-impl Block {
+impl TokenBlock {
     pub fn push(&mut self, document: u32, first: u32, hashes: &[u64]) {
-        self.segments.push(Segment {
+        self.segments.push(TokenRun {
             document,
             first,
             tokens: hashes.len() as u32,
@@ -41,7 +41,7 @@ impl Block {
     }
 
     /// Each segment with its hashes.
-    pub fn iter(&self) -> impl Iterator<Item = (Segment, &[u64])> {
+    pub fn iter(&self) -> impl Iterator<Item = (TokenRun, &[u64])> {
         let mut start = 0;
         self.segments.iter().map(move |&segment| {
             let hashes = &self.hashes[start..start + segment.tokens as usize];
@@ -53,7 +53,7 @@ impl Block {
     fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(4 + 12 * self.segments.len() + 8 * self.hashes.len());
         bytes.extend_from_slice(&(self.segments.len() as u32).to_le_bytes());
-        for Segment {
+        for TokenRun {
             document,
             first,
             tokens,
@@ -72,7 +72,7 @@ impl Block {
     fn of_bytes(bytes: &[u8]) -> Self {
         let number = |at: usize| u32::from_le_bytes(std::array::from_fn(|index| bytes[at + index]));
         let count = number(0) as usize;
-        let segments = (0..count).map(|at| 4 + 12 * at).map(|at| Segment {
+        let segments = (0..count).map(|at| 4 + 12 * at).map(|at| TokenRun {
             document: number(at),
             first: number(at + 4),
             tokens: number(at + 8),
@@ -89,13 +89,13 @@ impl Block {
 
 /// Where a block is.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct BlockLocation {
     /// A file that stays, by its number; else the temporary one.
     kept: Option<usize>,
     range: Range<u64>,
 }
 
-impl Place {
+impl BlockLocation {
     /// On disk.
     pub fn bytes(&self) -> u64 {
         self.range.end - self.range.start
@@ -103,14 +103,14 @@ impl Place {
 }
 
 /// All blocks, on disk.
-pub struct Stream {
+pub struct TokenStream {
     file: TempFile,
-    kept: Vec<Kept>,
-    blocks: Vec<Place>,
+    kept: Vec<TokenFile>,
+    blocks: Vec<BlockLocation>,
     tokens: u64,
 }
 
-impl Stream {
+impl TokenStream {
     pub fn new(directory: &TempDir) -> Result<Self> {
         Ok(Self {
             file: TempFile::new(directory)?,
@@ -120,20 +120,20 @@ impl Stream {
         })
     }
 
-    pub fn push(&mut self, block: &Block) -> Result<()> {
+    pub fn push(&mut self, block: &TokenBlock) -> Result<()> {
         if !block.segments.is_empty() {
             self.tokens += block.hashes.len() as u64;
             let range = self.file.append(&block.to_bytes())?;
-            self.blocks.push(Place { kept: None, range });
+            self.blocks.push(BlockLocation { kept: None, range });
         }
         Ok(())
     }
 
     /// Goes on with the blocks of a file that stays.
-    pub fn push_kept(&mut self, kept: Kept) {
+    pub fn push_kept(&mut self, kept: TokenFile) {
         self.tokens += kept.tokens();
         let number = self.kept.len();
-        self.blocks.extend(kept.places().map(|range| Place {
+        self.blocks.extend(kept.places().map(|range| BlockLocation {
             kept: Some(number),
             range,
         }));
@@ -145,21 +145,21 @@ impl Stream {
     }
 
     /// Where the blocks are, in order.
-    pub fn places(&self) -> &[Place] {
+    pub fn places(&self) -> &[BlockLocation] {
         &self.blocks
     }
 
-    pub fn read(&self, place: &Place) -> Result<Block> {
+    pub fn read(&self, place: &BlockLocation) -> Result<TokenBlock> {
         if let Some(number) = place.kept {
             return self.kept[number].read(&place.range);
         }
         let mut bytes = vec![0; place.bytes() as usize];
         self.file.read_at(&mut bytes, place.range.start)?;
-        Ok(Block::of_bytes(&bytes))
+        Ok(TokenBlock::of_bytes(&bytes))
     }
 
     /// A block that is not read again takes no room.
-    pub fn release(&self, place: &Place) {
+    pub fn release(&self, place: &BlockLocation) {
         if place.kept.is_none() {
             self.file.release(&place.range);
         }
@@ -172,12 +172,12 @@ mod tests {
 
     #[test]
     fn blocks_are_read_back() {
-        let mut stream = Stream::new(&TempDir(None)).unwrap();
-        let (mut one, mut two) = (Block::default(), Block::default());
+        let mut stream = TokenStream::new(&TempDir(None)).unwrap();
+        let (mut one, mut two) = (TokenBlock::default(), TokenBlock::default());
         one.push(0, 0, &[1, 2, 3]);
         one.push(2, 7, &[u64::MAX]);
         two.push(3, 1, &[]);
-        for block in [&one, &Block::default(), &two] {
+        for block in [&one, &TokenBlock::default(), &two] {
             stream.push(block).unwrap();
         }
         let read: Vec<_> = stream

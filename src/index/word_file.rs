@@ -11,7 +11,7 @@ use crate::{
         files::{Sealed, SealedWriter},
         parallel,
     },
-    index::posting::{BUCKETS, Times, WordLists, WordSink, bucket_of_word},
+    index::posting::{BUCKETS, WordCount, WordLists, WordSink, bucket_of_word},
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -26,7 +26,7 @@ const KIND: &str = "words";
 const SMALL: u64 = 3;
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Description {
+struct WordFileDescription {
     kind: String,
     /// The top eight bits of its hashes are from the first to, but not including, the second.
     buckets: [u32; 2],
@@ -73,7 +73,7 @@ pub fn write(
         },
     )?;
     let buckets = [buckets.start as u32, buckets.end as u32];
-    out.finish(&Description {
+    out.finish(&WordFileDescription {
         kind: KIND.to_owned(),
         buckets,
         words: all_words,
@@ -84,12 +84,12 @@ pub fn write(
     Ok(())
 }
 
-fn put_word(out: &mut Vec<u8>, text: &[u8], list: &[Times]) {
+fn put_word(out: &mut Vec<u8>, text: &[u8], list: &[WordCount]) {
     put_varint(out, text.len() as u64);
     out.extend_from_slice(text);
     put_varint(out, list.len() as u64 - 1);
     let mut next = 0;
-    for &Times { place, times } in list {
+    for &WordCount { place, times } in list {
         let more = u64::from(times) - 1;
         put_varint(out, u64::from(place - next) << 2 | more.min(SMALL));
         if more >= SMALL {
@@ -102,14 +102,14 @@ fn put_word(out: &mut Vec<u8>, text: &[u8], list: &[Times]) {
 /// The dictionary of a segment, read as it is asked.
 pub struct WordFile {
     file: Sealed,
-    description: Description,
+    description: WordFileDescription,
 }
 
 impl WordFile {
     pub fn open(path: &Path) -> Result<Self> {
         let file = Sealed::open(path)?;
-        let description: Description = file.describe()?;
-        let Description {
+        let description: WordFileDescription = file.describe()?;
+        let WordFileDescription {
             kind,
             buckets: [first, end],
             starts,
@@ -140,7 +140,7 @@ impl WordFile {
     }
 
     /// The words of a bucket; none if it is elsewhere.
-    pub fn words_in(&self, bucket: usize, documents: u32) -> Result<Cursor<'_>> {
+    pub fn words_in(&self, bucket: usize, documents: u32) -> Result<WordCursor<'_>> {
         let bytes = match self
             .description
             .starts
@@ -149,7 +149,7 @@ impl WordFile {
             Some(&[start, end, ..]) => (start, self.file.bytes(start, end - start)?),
             _ => (0, &[][..]),
         };
-        Ok(Cursor {
+        Ok(WordCursor {
             of: self,
             bucket,
             documents,
@@ -162,7 +162,7 @@ impl WordFile {
 }
 
 /// Reads words front to back.
-pub struct Cursor<'f> {
+pub struct WordCursor<'f> {
     of: &'f WordFile,
     bucket: usize,
     documents: u32,
@@ -170,10 +170,10 @@ pub struct Cursor<'f> {
     end: u64,
     /// The hash and the text of the word it is at.
     word: Option<(u64, &'f [u8])>,
-    list: Vec<Times>,
+    list: Vec<WordCount>,
 }
 
-impl Cursor<'_> {
+impl WordCursor<'_> {
     /// Goes to the next word; false behind the last.
     fn advance(&mut self) -> Result<bool> {
         let last = self.word.take();
@@ -190,7 +190,7 @@ impl Cursor<'_> {
     }
 }
 
-impl<'f> Cursor<'f> {
+impl<'f> WordCursor<'f> {
     fn read(&mut self) -> Result<(u64, &'f [u8]), String> {
         let length = self.fields.varint("length of a word")?;
         let text = self.fields.take(length, "word")?;
@@ -223,7 +223,7 @@ impl<'f> Cursor<'f> {
                     ));
                 }
             };
-            self.list.push(Times { place, times });
+            self.list.push(WordCount { place, times });
             next = u64::from(place) + 1;
         }
         Ok((xxh3_64(text), text))
@@ -298,7 +298,7 @@ pub fn join_words(path: &Path, inputs: &[PathBuf]) -> Result<()> {
         words += file.description.words;
         pairs += file.description.pairs;
     }
-    out.finish(&Description {
+    out.finish(&WordFileDescription {
         kind: KIND.to_owned(),
         buckets: [0, end as u32],
         words,
@@ -329,9 +329,9 @@ impl WordLists for WordMerger<'_> {
                 let Some((_, of_word)) = cursor.word.filter(|(hash, _)| *hash == least) else {
                     continue;
                 };
-                let live = |&Times { place, times }: &Times| {
+                let live = |&WordCount { place, times }: &WordCount| {
                     let target = targets[place as usize];
-                    (target != NONE).then_some(Times {
+                    (target != NONE).then_some(WordCount {
                         place: target,
                         times,
                     })
@@ -399,9 +399,9 @@ pub fn verify(segment: &Segment, is_part: bool) -> Result<()> {
 mod tests {
     use super::*;
 
-    struct Lists(Vec<(&'static str, Vec<Times>)>);
+    struct TestWordLists(Vec<(&'static str, Vec<WordCount>)>);
 
-    impl WordLists for Lists {
+    impl WordLists for TestWordLists {
         fn for_each_in(&self, bucket: usize, each: &mut WordSink<'_>) -> Result<()> {
             let mut words: Vec<_> = self
                 .0
@@ -420,10 +420,10 @@ mod tests {
     fn what_is_written_is_read() {
         let list = |list: &[(u32, u32)]| {
             list.iter()
-                .map(|&(place, times)| Times { place, times })
+                .map(|&(place, times)| WordCount { place, times })
                 .collect::<Vec<_>>()
         };
-        let lists = Lists(vec![
+        let lists = TestWordLists(vec![
             ("the", list(&[(0, 1), (1, 3), (2, 4), (900, u32::MAX)])),
             ("", list(&[(7, 2)])),
             ("plagiát", list(&[(899, 5)])),

@@ -4,9 +4,9 @@
 //! state stand side by side, and each says in which it is.
 
 use super::{
-    by_id::SortedIds,
     merge::NONE,
-    view::{Content, Listed, NO_CONTENT, View},
+    order_by_id::SortedIds,
+    view::{ContentInfo, NO_CONTENT, View, ViewRow},
 };
 use crate::base::{
     error::{Error, Result},
@@ -16,7 +16,7 @@ use crate::base::{
 /// An earlier state and a later one. Contents whose documents changed come first, then the others; documents stand in the order of their ids.
 ///
 /// Memory: that of a view, and some 20 bytes a document more.
-pub struct Both<'i> {
+pub struct IndexDiff<'i> {
     pub view: View<'i>,
     /// By document.
     pub is_old: Vec<bool>,
@@ -25,7 +25,7 @@ pub struct Both<'i> {
     pub changed: u32,
 }
 
-impl<'i> Both<'i> {
+impl<'i> IndexDiff<'i> {
     /// The segments of the earlier state must be the first of the later one.
     pub fn new(old: &View<'_>, new: &View<'i>) -> Result<Self> {
         if old.content_at.len() > new.content_at.len() {
@@ -55,12 +55,12 @@ impl<'i> Both<'i> {
             there
         };
         let (in_old, in_new) = (there(old), there(new));
-        let at = |there: &[Vec<bool>], listed: &Listed| {
+        let at = |there: &[Vec<bool>], listed: &ViewRow| {
             there[listed.segment as usize][listed.place as usize]
         };
         let gone = old.documents.iter().filter(|listed| !at(&in_new, listed));
-        let mut documents: Vec<Listed> = gone
-            .map(|listed| Listed {
+        let mut documents: Vec<ViewRow> = gone
+            .map(|listed| ViewRow {
                 content: of_old[listed.content.index()],
                 ..*listed
             })
@@ -70,7 +70,7 @@ impl<'i> Both<'i> {
         let order =
             SortedIds::of(&new.with(documents.clone(), contents.clone(), content_at.clone()))?
                 .order;
-        let documents: Vec<Listed> = order
+        let documents: Vec<ViewRow> = order
             .into_iter()
             .map(|document| documents[document.index()])
             .collect();
@@ -83,8 +83,8 @@ impl<'i> Both<'i> {
 
     fn changed_first(
         new: &View<'i>,
-        mut documents: Vec<Listed>,
-        contents: Vec<Content>,
+        mut documents: Vec<ViewRow>,
+        contents: Vec<ContentInfo>,
         mut content_at: Vec<Vec<u32>>,
         is_old: Vec<bool>,
         is_new: Vec<bool>,

@@ -7,13 +7,13 @@ use std::{
 };
 
 /// Counts for neighbouring documents: of few documents they stay in the processor's cache.
-pub(super) struct Tally {
+pub(super) struct BlotCounts {
     documents: Range<u32>,
     /// One for each thread that has counted so far, but for those that are counting.
     counts: Mutex<Vec<Vec<u32>>>,
 }
 
-impl Tally {
+impl BlotCounts {
     pub fn new(documents: Range<u32>) -> Self {
         Self {
             documents,

@@ -3,7 +3,7 @@
 //! Of each file its size, its times and its documents. It is believed if it was written for the very state that the index is in; else
 //! each document is looked up and its content compared. If it is lost, all files are read again: nothing else depends on it.
 
-use super::ids::{Ids, Section, section};
+use super::id_section::{IdSection, Section, section};
 use crate::base::{
     error::{Error, Result},
     files::{Sealed, SealedWriter, durable},
@@ -20,7 +20,7 @@ const FILE_BYTES: usize = 48;
 const DOCUMENT_BYTES: usize = 12;
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Description {
+struct SyncStateDescription {
     kind: String,
     /// The checksum of the manifest that it was written for.
     manifest: String,
@@ -30,7 +30,7 @@ struct Description {
     file_section: Section,
     document_section: Section,
     #[serde(flatten)]
-    ids: Ids,
+    ids: IdSection,
 }
 
 /// How files were found and read: what ids and texts depend on, but for the files.
@@ -77,7 +77,7 @@ impl FileState {
 const NO_STAMP: i64 = i64::MIN;
 
 /// Writes what is known, beside first.
-pub fn write_known(
+pub fn write_sync_state(
     path: &Path,
     manifest: String,
     walk: Walk,
@@ -116,7 +116,7 @@ fn write_file(path: &Path, manifest: String, walk: Walk, files: &[FileState]) ->
     }
     let file_section = section(&mut out, &rows)?;
     let document_section = section(&mut out, &documents)?;
-    let ids = Ids::write(
+    let ids = IdSection::write(
         &mut out,
         files
             .iter()
@@ -124,7 +124,7 @@ fn write_file(path: &Path, manifest: String, walk: Walk, files: &[FileState]) ->
             .map(|(_, _, id)| &**id),
     )?;
     let (kind, files) = (KIND.to_owned(), files.len() as u64);
-    let description = Description {
+    let description = SyncStateDescription {
         kind,
         manifest,
         walk,
@@ -139,16 +139,16 @@ fn write_file(path: &Path, manifest: String, walk: Walk, files: &[FileState]) ->
 }
 
 /// What is known, read as it is asked for.
-pub struct Known {
+pub struct SyncState {
     file: Sealed,
-    description: Description,
+    description: SyncStateDescription,
 }
 
-impl Known {
+impl SyncState {
     /// What is known of the files of an index of a scheme; none if there is nothing, or nothing of use.
     pub fn open(path: &Path, scheme: &str) -> Option<Self> {
         let file = Sealed::open(path).ok()?;
-        let description: Description = file.describe().ok()?;
+        let description: SyncStateDescription = file.describe().ok()?;
         let fits = description.kind == KIND
             && description.walk.scheme == scheme
             && description.file_section[1] == description.files.checked_mul(FILE_BYTES as u64)?

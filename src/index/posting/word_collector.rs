@@ -15,13 +15,13 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// How often a word stands in the document at a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Times {
+pub struct WordCount {
     pub place: u32,
     pub times: u32,
 }
 
 /// Is told a word, and where it stands how often: by rising place, never nowhere.
-pub type WordSink<'s> = dyn FnMut(&[u8], &[Times]) -> Result<()> + 's;
+pub type WordSink<'s> = dyn FnMut(&[u8], &[WordCount]) -> Result<()> + 's;
 
 /// Words by rising hash, in buckets by its top eight bits.
 pub trait WordLists: Sync {
@@ -209,7 +209,7 @@ impl WordLists for CollectedWords {
         );
         for of_word in counts.chunk_by(|one, two| one[0] == two[0]) {
             list.clear();
-            list.extend(of_word.iter().map(|[_, count]| Times {
+            list.extend(of_word.iter().map(|[_, count]| WordCount {
                 place: (count >> 32) as u32,
                 times: *count as u32,
             }));
@@ -234,13 +234,13 @@ mod tests {
     #[test]
     fn words_are_counted_whatever_the_memory() {
         let documents = ["a b c c g c e d f", "", "f d e c c f a g g h", "c"];
-        let mut expected = BTreeMap::<String, Vec<Times>>::new();
+        let mut expected = BTreeMap::<String, Vec<WordCount>>::new();
         for (place, text) in (0..).zip(documents) {
             for word in text.split_whitespace() {
                 let list = expected.entry(word.to_owned()).or_default();
                 match list.last_mut().filter(|last| last.place == place) {
                     Some(last) => last.times += 1,
-                    None => list.push(Times { place, times: 1 }),
+                    None => list.push(WordCount { place, times: 1 }),
                 }
             }
         }
@@ -258,7 +258,7 @@ mod tests {
             let words = collector.close().unwrap();
             let mut found = BTreeMap::new();
             for bucket in 0..BUCKETS {
-                let mut each = |text: &[u8], list: &[Times]| {
+                let mut each = |text: &[u8], list: &[WordCount]| {
                     found.insert(String::from_utf8_lossy(text).into_owned(), list.to_vec());
                     Ok(())
                 };

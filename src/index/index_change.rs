@@ -5,23 +5,23 @@
 //! documents of later commits, the least first.
 
 use super::{
-    documents::{Effects, Row},
-    open::{At, Index},
+    documents::{CommitEffects, DocumentRow},
+    open::{Index, RowLocation},
 };
 use crate::base::error::{Error, Place, Result};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// Memory: some bytes for each document that is removed.
-pub struct Change<'i> {
+pub struct IndexChange<'i> {
     index: &'i Index,
-    removed: BTreeSet<At>,
+    removed: BTreeSet<RowLocation>,
 }
 
 /// How a document that is added stands to the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Met {
+pub enum IndexMatch {
     /// The index has it, as it is.
-    Known,
+    Unchanged,
     /// Its content is posted under this number.
     Posted {
         number: u32,
@@ -31,7 +31,7 @@ pub enum Met {
     New,
 }
 
-impl<'i> Change<'i> {
+impl<'i> IndexChange<'i> {
     pub fn new(index: &'i Index) -> Self {
         Self {
             index,
@@ -44,11 +44,11 @@ impl<'i> Change<'i> {
     }
 
     /// Looks at a document that is to be added; one of the same id and another text is removed.
-    pub fn meet(&mut self, id: &str, row: &Row) -> Result<Met> {
+    pub fn meet(&mut self, id: &str, row: &DocumentRow) -> Result<IndexMatch> {
         if let Some(at) = self.index.find_id(id)? {
             let old = self.index.row(at)?;
             if row.hash.is_some() && (old.hash, old.bytes) == (row.hash, row.bytes) {
-                return Ok(Met::Known);
+                return Ok(IndexMatch::Unchanged);
             }
             self.removed.insert(at);
         }
@@ -58,10 +58,10 @@ impl<'i> Change<'i> {
             .transpose()?
             .flatten();
         let Some(content) = content else {
-            return Ok(Met::New);
+            return Ok(IndexMatch::New);
         };
         let owner = self.index.row(content)?;
-        Ok(Met::Posted {
+        Ok(IndexMatch::Posted {
             number: owner.number,
             blots: owner.blots,
             posted: owner.posted,
@@ -83,7 +83,7 @@ impl<'i> Change<'i> {
         self.removed.len() as u64
     }
 
-    pub fn remove_at(&mut self, at: At) {
+    pub fn remove_at(&mut self, at: RowLocation) {
         self.removed.insert(at);
     }
 
@@ -94,7 +94,7 @@ impl<'i> Change<'i> {
         self,
         added: u32,
         reused: impl Iterator<Item = u32>,
-    ) -> Result<(Effects, Vec<u32>, u32)> {
+    ) -> Result<(CommitEffects, Vec<u32>, u32)> {
         let reused: HashSet<u32> = reused.collect();
         let mut by_content = BTreeMap::<u32, Vec<u32>>::new();
         for &at in &self.removed {
@@ -141,7 +141,7 @@ impl<'i> Change<'i> {
             .map_or(first_new, |last| first_new.max(last + 1));
         let free = free.chain(retired.iter().copied()).collect();
         Ok((
-            Effects {
+            CommitEffects {
                 retired: retired.into_iter().collect(),
                 gone: gone.into_iter().collect(),
                 free,

@@ -7,7 +7,7 @@
 use super::{
     merge::NONE,
     open::Index,
-    view::{Content, Listed, NO_CONTENT, View},
+    view::{ContentInfo, NO_CONTENT, View, ViewRow},
 };
 use crate::base::{
     error::Result,
@@ -28,8 +28,8 @@ impl<'i> View<'i> {
             return Ok(self);
         }
         let mut renumbered = vec![NO_CONTENT; self.contents().len()];
-        let mut contents: Vec<Content> = Vec::with_capacity(renumbered.len());
-        let mut documents: Vec<Listed> = Vec::with_capacity(order.len());
+        let mut contents: Vec<ContentInfo> = Vec::with_capacity(renumbered.len());
+        let mut documents: Vec<ViewRow> = Vec::with_capacity(order.len());
         for document in order {
             let listed = self.documents[document.index()];
             let content = &mut renumbered[listed.content.index()];
@@ -37,7 +37,7 @@ impl<'i> View<'i> {
                 *content = ContentNo::from_index(contents.len());
                 contents.push(self.contents()[listed.content.index()]);
             }
-            documents.push(Listed {
+            documents.push(ViewRow {
                 content: *content,
                 ..listed
             });
