@@ -437,7 +437,8 @@ fn what_is_cut_or_altered_is_made_again() {
     }
 }
 
-/// The run is killed at some moment, and begun again; tasks that were done are not done again.
+/// The run is killed at some moment, and started again once the killed process has released its
+/// lock; tasks that were done are not done again.
 #[test]
 fn a_run_that_is_killed_goes_on() {
     let work = corpus();
@@ -445,7 +446,7 @@ fn a_run_that_is_killed_goes_on() {
     for n in 0..12 {
         let ran = work.shell(&format!(
             "rm -rf r/map r/number r/reduce r/sets r/part r/index
-             timeout -s KILL 0.{:02} dedup-shard run r -j 2; ls -d r/index/manifest.json 2> /dev/null
+             timeout -s KILL 0.{:02} dedup-shard run r -j 2; flock r/plan.json ls -d r/index/manifest.json 2> /dev/null
              ls -i r/map/????/built.json 2> /dev/null | sort > before
              dedup-shard run r -j 2 && ls -i r/map/????/built.json | sort > after && comm -23 before after",
             2 + 3 * n
@@ -622,7 +623,7 @@ fn counts_are_of_one_index_and_all_ranges() {
         (
             Some(9),
             &["n0", "n1", "n2", "n3", "n4"],
-            "n0/counts: byte 0: counted with another --max-df",
+            "n0/counts: byte 0: counted with another limit of documents per blot",
         ),
     ] {
         let error = table(max_df, counts).unwrap_err().to_string();
