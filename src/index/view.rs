@@ -22,6 +22,7 @@ use crate::{
         BUCKETS, FINE_POSTINGS, Inversion, SLICES, Sets, StoredSets, blots_of, whole_buckets,
     },
 };
+use rayon::prelude::*;
 use std::{
     collections::HashMap,
     ops::Range,
@@ -343,17 +344,19 @@ impl<'i> View<'i> {
             }
             None => are_all_there.store(false, Ordering::Relaxed),
         };
-        let worker = || {
-            |slices: &Range<usize>| {
-                let (first, last) = blots_of(slices, self.bits);
-                segment
-                    .parts
-                    .iter()
-                    .try_for_each(|part| part.for_each_set_between(first, last, count))
-            }
+        let count_range = |slices: &Range<usize>| {
+            let (first, last) = blots_of(slices, self.bits);
+            let mut parts = segment.parts.iter();
+            parts.try_for_each(|part| part.for_each_set_between(first, last, count))
         };
         let ranges = self.ranges();
-        parallel::ordered_items(threads, ranges.iter(), worker, |done: Result<()>| done)?;
+        let error = parallel::pool(threads).install(|| {
+            let ranges = ranges.par_iter();
+            ranges.find_map_first(|slices| count_range(slices).err())
+        });
+        if let Some(error) = error {
+            return Err(error);
+        }
         Ok(are_all_there
             .into_inner()
             .then(|| uses.into_iter().map(AtomicU32::into_inner).collect()))
@@ -421,6 +424,8 @@ impl<'i> View<'i> {
                 Ok(found)
             }
         };
+        // Not a rayon iterator: `each` takes the blots in order while later ones are merged, so that
+        // few are in memory at once.
         let source = ranges.iter();
         parallel::ordered_items(threads, source, worker, |found: Result<Vec<_>>| {
             found?.into_iter().try_for_each(|(blot, of)| each(blot, of))

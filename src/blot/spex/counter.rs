@@ -121,7 +121,9 @@ impl ChunkCounter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::parallel::pool;
     use proptest::prelude::*;
+    use rayon::prelude::*;
     use std::collections::HashMap;
 
     #[test]
@@ -138,11 +140,8 @@ mod tests {
         fn nothing_repeated_is_missed(hashes in prop::collection::vec(0_u64..200, 0..300), threads in 1_usize..4) {
             let hashes: Vec<u64> = hashes.iter().map(|hash| hash.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
             let counter = ChunkCounter::new(16);
-            std::thread::scope(|scope| {
-                for part in hashes.chunks(hashes.len().div_ceil(threads).max(1)) {
-                    scope.spawn(|| counter.count(part));
-                }
-            });
+            let share = hashes.len().div_ceil(threads).max(1);
+            pool(threads).install(|| hashes.par_chunks(share).for_each(|share| counter.count(share)));
             let mut fields: HashMap<u64, u64> = HashMap::new();
             hashes.iter().for_each(|hash| *fields.entry(hash >> 58).or_default() += 1);
             let mut repeated = Vec::new();

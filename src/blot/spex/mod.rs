@@ -193,6 +193,7 @@ impl Sift<'_> {
             })
         });
         let weigh = |made: &Result<R>| made.as_ref().map_or(0, &weigh);
+        // Not a rayon iterator: blocks are read from disk, within a budget of bytes, and leave in order.
         let budget = Budget::Bytes(self.limits.memory_bytes);
         parallel::ordered(self.limits.threads, budget, blocks, worker, weigh, |made| {
             sink(made?)

@@ -11,14 +11,17 @@ use crate::{
     base::{
         error::Result,
         files::{TempDir, TempFile},
-        parallel,
+        parallel::{self, Pool},
     },
     text::scheme::BlotScheme,
 };
+use rayon::prelude::*;
 use std::{ops::Range, path::PathBuf};
 
 /// Keys of a bucket come in pieces of this many: a bucket that grows copies nothing.
 const PIECE: usize = 4096;
+/// Buckets that a thread sorts, on average, before they are written.
+const GROUP_PER_THREAD: usize = 8;
 /// Runs know where each of this many ranges starts, so that they can be merged range by range.
 pub const SLICES: usize = 16 * BUCKETS;
 
@@ -245,17 +248,17 @@ impl<K: Key> Collector<K> {
         scheme: &BlotScheme,
         files: &[(PathBuf, Range<usize>)],
     ) -> Result<Vec<u32>> {
-        let (bits, tally) = (self.bits, BlotCounts::new(self.in_memory.clone()));
+        let bits = self.bits;
+        let tally = BlotCounts::new(self.in_memory.clone());
+        let pool = parallel::pool(self.threads);
         for (path, buckets) in files {
             let mut out = RunWriter::create(path, scheme, buckets.clone(), documents)?;
             for (run, file) in self.runs.iter().zip(std::iter::repeat(&self.file)) {
                 file.as_ref().map_or(Ok(()), |file| out.copy(run, file))?;
             }
             out.start();
-            let source = self.buckets[buckets.clone()].iter_mut();
-            let pack =
-                || |bucket: &mut KeyBucket<K>| PackedBucket::of(&bucket.sorted(&tally), bits);
-            parallel::ordered_items(self.threads, source, pack, |packed| out.push(&packed))?;
+            let range = &mut self.buckets[buckets.clone()];
+            pack_buckets(&pool, range, bits, &tally, |packed| out.push(packed))?;
             out.finish()?;
         }
         tally.add_to(&mut self.blots_of);
@@ -265,11 +268,8 @@ impl<K: Key> Collector<K> {
 
     /// Writes what is in memory as a run: buckets are sorted in parallel, and written in order.
     pub(super) fn spill(&mut self) -> Result<()> {
-        let (bits, threads, tally) = (
-            self.bits,
-            self.threads,
-            BlotCounts::new(self.in_memory.clone()),
-        );
+        let tally = BlotCounts::new(self.in_memory.clone());
+        let pool = parallel::pool(self.threads);
         let mut file = self
             .file
             .take()
@@ -278,17 +278,11 @@ impl<K: Key> Collector<K> {
             starts: vec![file.bytes()],
             keys: Vec::with_capacity(SLICES),
         };
-        let buckets = self.buckets.iter_mut();
-        parallel::ordered_items(
-            threads,
-            buckets,
-            || |bucket: &mut KeyBucket<K>| PackedBucket::of(&bucket.sorted(&tally), bits),
-            |packed| {
-                file.append(&packed.bytes)?;
-                run.push(&packed);
-                Ok(())
-            },
-        )?;
+        pack_buckets(&pool, &mut self.buckets, self.bits, &tally, |packed| {
+            file.append(&packed.bytes)?;
+            run.push(packed);
+            Ok(())
+        })?;
         self.file = Some(file);
         tally.add_to(&mut self.blots_of);
         self.runs.push(run);
@@ -297,6 +291,24 @@ impl<K: Key> Collector<K> {
         give_back_memory();
         Ok(())
     }
+}
+
+/// Sorts and packs buckets on the threads of the pool, and passes them to `sink` in order.
+///
+/// Memory: the packed keys of [`GROUP_PER_THREAD`] buckets for each thread.
+fn pack_buckets<K: Key>(
+    pool: &Pool,
+    buckets: &mut [KeyBucket<K>],
+    bits: u8,
+    tally: &BlotCounts,
+    mut sink: impl FnMut(&PackedBucket) -> Result<()>,
+) -> Result<()> {
+    let pack = |bucket: &mut KeyBucket<K>| PackedBucket::of(&bucket.sorted(tally), bits);
+    for group in buckets.chunks_mut(GROUP_PER_THREAD * pool.threads()) {
+        let packed: Vec<_> = pool.install(|| group.par_iter_mut().map(pack).collect());
+        packed.iter().try_for_each(&mut sink)?;
+    }
+    Ok(())
 }
 
 /// Makes the allocator give back what was freed between other things: documents need more and more room beside the postings.

@@ -254,6 +254,8 @@ impl Inversion<'_> {
             shared: 0,
             single: 0,
         };
+        // Not a rayon iterator: units go to the spill file in order while later ones are sorted, so
+        // that few are in memory at once.
         let source = self.ranges.iter();
         parallel::ordered_items(self.threads, source, work, |made: Result<_>| {
             let (bucket, dictionary, made) = made?;
