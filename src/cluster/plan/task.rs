@@ -271,7 +271,7 @@ impl TaskWork {
                 slice,
                 selection_files,
                 ..
-            } => [&[slice.clone()], &selection_files[..]].concat(),
+            } => [std::slice::from_ref(slice), &selection_files[..]].concat(),
             Self::Number { documents } => documents.clone(),
             Self::NumberChanges { base, slices } => {
                 let files = |name: &'static str| {
@@ -288,7 +288,7 @@ impl TaskWork {
                 targets,
                 runs,
                 words,
-            } => [&[targets.clone()], &runs[..], words].concat(),
+            } => [std::slice::from_ref(targets), &runs[..], words].concat(),
             Self::Sets { sets } => sets.clone(),
             Self::Part { numbers, postings } => vec![numbers.clone(), postings.clone()],
             Self::Gather(files) => files.inputs(),

@@ -299,8 +299,9 @@ impl SearchStage<'_> {
         }
         let (groups, skips_itself) = (self.groups, self.skips_itself);
         let is_wanted = |id: &str| {
-            !groups.is_some_and(|groups| groups.groups.are_together(item.id, id))
-                && !(skips_itself && is_same_file(item.id, id))
+            let is_together = groups.is_some_and(|groups| groups.groups.are_together(item.id, id));
+            let is_itself = skips_itself && is_same_file(item.id, id);
+            !is_together && !is_itself
         };
         let wanted = (groups.is_some() || skips_itself).then_some(&is_wanted as &IdFilter<'_>);
         let (matches, counted) =
