@@ -2,7 +2,10 @@
 //!
 //! The texts stand one after the other, by rising blot; then of each its blot and where its text ends.
 
-use super::manifest::{FileSeal, Manifest};
+use super::{
+    manifest::{FileSeal, Manifest},
+    sections,
+};
 use crate::base::{
     error::{Error, Result},
     files::{Sealed, SealedWriter, TempDir, TempFile},
@@ -14,7 +17,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-const KIND: &str = "text";
 /// A blot, and where a text ends.
 const ENTRY_BYTES: u64 = 16;
 /// So much of the entries is copied at a time.
@@ -77,7 +79,7 @@ impl ChunkTextWriter {
             self.out.write_all(&self.piece).map_err(failed)?;
         }
         let description = ChunkTextsDescription {
-            kind: KIND.to_owned(),
+            kind: sections::TEXTS.kind.to_owned(),
             chunks: bytes / ENTRY_BYTES,
             texts: self.texts,
             entries,
@@ -101,7 +103,7 @@ impl ChunkTexts {
         };
         let file = seal.open(directory)?;
         let description: ChunkTextsDescription = file.describe()?;
-        if description.kind != KIND {
+        if description.kind != sections::TEXTS.kind {
             return Err(file.damaged(0, "not the texts of chunks"));
         }
         Ok(Some(Self { file, description }))

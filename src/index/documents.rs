@@ -6,6 +6,7 @@
 use super::{
     id_section::{IdSection, Section, section},
     number_set::NumberSet,
+    sections,
 };
 use crate::base::{
     error::{Error, Result},
@@ -183,7 +184,7 @@ fn write(
     let retired = section(&mut out, &effects.retired.to_bytes())?;
     let gone = section(&mut out, &effects.gone.to_bytes())?;
     let free = section(&mut out, &effects.free.to_bytes())?;
-    let (kind, rows) = (KIND.to_owned(), documents.len() as u64);
+    let (kind, rows) = (sections::DOCUMENTS.kind.to_owned(), documents.len() as u64);
     out.finish(&DocumentsDescription {
         kind,
         rows,
@@ -210,8 +211,6 @@ fn alias_pairs(documents: &[IndexedDocument]) -> Vec<u32> {
     pairs.sort_unstable();
     pairs.concat()
 }
-
-const KIND: &str = "documents";
 
 fn words(numbers: &[u32]) -> Vec<u8> {
     numbers
@@ -240,13 +239,16 @@ impl Documents {
             aliases,
             ..
         } = &description;
-        if description.kind == KIND && row_section[1] == OLD_ROW_BYTES * rows && *rows > 0 {
+        if description.kind == sections::DOCUMENTS.kind
+            && row_section[1] == OLD_ROW_BYTES * rows
+            && *rows > 0
+        {
             return Err(file.damaged(
                 0,
                 "the documents of an older version of this program; make them anew",
             ));
         }
-        let fits = description.kind == KIND
+        let fits = description.kind == sections::DOCUMENTS.kind
             && row_section[1].checked_div(ROW_BYTES as u64) == Some(*rows)
             && ids.fits(*rows)
             && by_id[1] == 4 * rows

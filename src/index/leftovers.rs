@@ -1,6 +1,9 @@
 //! Which files of a directory belong to an index, and which a dead writer left behind.
 
-use super::manifest::{Manifest, NAME};
+use super::{
+    manifest::{Manifest, NAME},
+    sections::is_section_file,
+};
 use crate::base::{
     error::{Error, Place, Result},
     files::LOCK,
@@ -56,15 +59,7 @@ fn names_in(directory: &Path) -> Result<Vec<String>> {
         .collect()
 }
 
-/// `000001.docs`, `000001.sets`, `000001.000.part`, `000001.spex`, `000001.text`, `000001.words`, a manifest, its successor, the lock.
+/// Whether a file is named as one of an index: a section, the manifest, its successor, the lock.
 fn is_ours(name: &str) -> bool {
-    let is_segment = |name: &str| {
-        name.split_once('.').is_some_and(|(number, ending)| {
-            number.len() == 6
-                && number.bytes().all(|byte| byte.is_ascii_digit())
-                && ["docs", "sets", "part", "spex", "text", "words"]
-                    .contains(&ending.rsplit('.').next().unwrap_or_default())
-        })
-    };
-    [NAME, "manifest.json.new", LOCK].contains(&name) || is_segment(name)
+    [NAME, "manifest.json.new", LOCK].contains(&name) || is_section_file(name)
 }

@@ -4,6 +4,7 @@ use super::{
     documents::{DocumentRow, Documents},
     manifest::{Manifest, NAME, SegmentEntry},
     part::{BlotTarget, Part, buckets_of},
+    sections::{ExpectedFile, SECTIONS, SegmentReaders, segment_files},
     set_file::SetFile,
     word_file::WordFile,
 };
@@ -11,6 +12,7 @@ use crate::{
     base::{
         error::{Error, Place, Result},
         files::Sealed,
+        num::ToUsize,
     },
     index::posting::{BUCKETS, bucket_of},
     text::scheme::BlotScheme,
@@ -284,84 +286,70 @@ impl Segment {
     ) -> Result<Self> {
         let damaged = |what: String| Error::damaged(Place::path(&directory.join(NAME)), what);
         let most = if manifest.range.is_some() { 1 } else { BUCKETS };
-        if entry.parts == 0 || entry.parts as usize > most {
+        if entry.parts == 0 || entry.parts.to_usize() > most {
             return Err(damaged(format!(
                 "segment {} has {} parts",
                 entry.name, entry.parts
             )));
         }
-        let path = |ending: &str| directory.join(format!("{}.{ending}", entry.name));
-        let buckets = |part: u32| {
-            if manifest.range.is_some() {
-                manifest.buckets()
-            } else {
-                buckets_of(part, entry.parts)
-            }
-        };
-        let is_wanted = |part: u32| {
-            only.is_none_or(|only| buckets(part).start < only.end && only.start < buckets(part).end)
-        };
-        let wanted: Vec<u32> = (0..entry.parts).filter(|&part| is_wanted(part)).collect();
-        let parts = wanted
-            .iter()
-            .map(|part| Part::open(&path(&format!("{part:03}.part"))))
-            .collect::<Result<Vec<_>>>()?;
-        let words = (manifest.dictionary && only.is_none())
-            .then(|| WordFile::open(&path("words")))
-            .transpose()?;
-        let (documents, sets) = (
-            Documents::open(&path("docs"))?,
-            SetFile::open(&path("sets"))?,
-        );
-        let range = only.cloned().unwrap_or_else(|| manifest.buckets());
-        let segment = Self {
-            documents,
-            sets,
-            parts,
-            words,
-            range: range.clone(),
-        };
-        if entry.files.len() != 2 + entry.parts as usize + usize::from(manifest.dictionary) {
+        let expected = segment_files(entry, manifest);
+        if expected.len() != entry.files.len() {
             return Err(damaged(format!(
                 "segment {} has another number of files than it lists",
                 entry.name
             )));
         }
-        let of_parts = wanted.iter().map(|&part| &entry.files[2 + part as usize]);
-        let of_words = segment.words.as_ref().and(entry.files.last());
-        let listed = entry.files[..2].iter().chain(of_parts).chain(of_words);
-        segment
-            .files()
-            .zip(listed)
-            .try_for_each(|(file, listed)| listed.ensure_is(file))?;
-        for (&number, part) in wanted.iter().zip(&segment.parts) {
-            if part.buckets() != buckets(number) || part.scheme() != manifest.scheme {
+        let mut readers = SegmentReaders::default();
+        for (file, listed) in expected.iter().zip(&entry.files) {
+            if is_needed(file, entry, manifest, only) {
+                let opened = (file.reader.open)(&mut readers, &directory.join(&file.name))?;
+                listed.ensure_is(opened)?;
+            }
+        }
+        let incomplete = || damaged(format!("segment {} is not complete", entry.name));
+        let segment = Self {
+            documents: readers.documents.ok_or_else(incomplete)?,
+            sets: readers.sets.ok_or_else(incomplete)?,
+            parts: readers.parts,
+            words: readers.words,
+            range: only.cloned().unwrap_or_else(|| manifest.buckets()),
+        };
+        segment.ensure_ranges_fit(entry, manifest, only)?;
+        Ok(segment)
+    }
+
+    /// Refuses parts and words of another range than the manifest says, and parts of another scheme.
+    fn ensure_ranges_fit(
+        &self,
+        entry: &SegmentEntry,
+        manifest: &Manifest,
+        only: Option<&Range<usize>>,
+    ) -> Result<()> {
+        let ranges = (0..entry.parts)
+            .map(|part| range_of(part, entry, manifest))
+            .filter(|range| overlaps(range, only));
+        for (range, part) in ranges.zip(&self.parts) {
+            if part.buckets() != range || part.scheme() != manifest.scheme {
                 return Err(Error::damaged(
                     Place::file(part.file().name().clone()),
                     "a part of another range or scheme",
                 ));
             }
         }
-        if let Some(words) = segment
-            .words
-            .as_ref()
-            .filter(|words| words.buckets() != range)
-        {
-            return Err(words.file().damaged(0, "the words of another range"));
+        match &self.words {
+            Some(words) if words.buckets() != self.range => {
+                Err(words.file().damaged(0, "the words of another range"))
+            }
+            _ => Ok(()),
         }
-        Ok(segment)
     }
 
     /// In the order of the manifest.
     pub fn files(&self) -> impl Iterator<Item = &Sealed> {
-        let parts = self
-            .parts
+        SECTIONS
             .iter()
-            .map(Part::file)
-            .chain(self.words.as_ref().map(WordFile::file));
-        [self.documents.file(), self.sets.file()]
-            .into_iter()
-            .chain(parts)
+            .filter_map(|section| section.reader.as_ref())
+            .flat_map(|reader| (reader.files)(self))
     }
 
     /// What a blot leads to, whether it still counts or not.
@@ -408,5 +396,31 @@ impl Segment {
             )),
             None => Ok(()),
         }
+    }
+}
+
+/// The range of the blots of a part of a segment, by their top eight bits.
+fn range_of(part: u32, entry: &SegmentEntry, manifest: &Manifest) -> Range<usize> {
+    if manifest.range.is_some() {
+        manifest.buckets()
+    } else {
+        buckets_of(part, entry.parts)
+    }
+}
+
+fn overlaps(range: &Range<usize>, only: Option<&Range<usize>>) -> bool {
+    only.is_none_or(|only| range.start < only.end && only.start < range.end)
+}
+
+/// Whether a reader of all blots, or of a range of them, needs a file.
+fn is_needed(
+    file: &ExpectedFile,
+    entry: &SegmentEntry,
+    manifest: &Manifest,
+    only: Option<&Range<usize>>,
+) -> bool {
+    match file.part {
+        Some(part) => overlaps(&range_of(part.get(), entry, manifest), only),
+        None => only.is_none() || file.is_needed_for_range,
     }
 }

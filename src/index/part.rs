@@ -7,6 +7,7 @@
 use super::{
     bucket::{self, BrokenBucket, EncodedBucket, NumberCodec, NumberShape},
     id_section::Section,
+    sections,
 };
 use crate::{
     base::{
@@ -20,7 +21,6 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::{borrow::Cow, fs::File, io::BufWriter, io::Write, ops::Range, path::Path};
 
-pub(super) const KIND: &str = "part";
 /// Blots in a bucket: this many, up to twice that.
 const BUCKET_BLOTS: u64 = 32;
 
@@ -96,7 +96,7 @@ pub fn write<K: Key>(
     )?;
     let buckets = [buckets.start as u32, buckets.end as u32];
     let description = PartDescription {
-        kind: KIND.to_owned(),
+        kind: sections::PART.kind.to_owned(),
         scheme: scheme.to_owned(),
         bits: inverted.bits,
         buckets,
@@ -260,7 +260,7 @@ impl Part {
             single,
             ..
         } = &description;
-        let fits = description.kind == KIND
+        let fits = description.kind == sections::PART.kind
             && crate::text::scheme::BITS.contains(bits)
             && first < end
             && *end as usize <= BUCKETS;

@@ -6,7 +6,8 @@
 use super::{
     bucket::NumberCodec,
     id_section::{Section, section},
-    part::{KIND as PART, PartDescription, SectionLayout, SectionWriter, place_numbers},
+    part::{PartDescription, SectionLayout, SectionWriter, place_numbers},
+    sections::PART,
 };
 use crate::{
     base::{
@@ -347,7 +348,7 @@ fn make_part_as<K: Key>(
     (single.data, single.directory) = (copy(single.data)?, copy(single.directory)?);
     let (scheme, buckets) = (scheme.clone(), *buckets);
     out.finish(&PartDescription {
-        kind: PART.to_owned(),
+        kind: PART.kind.to_owned(),
         scheme,
         bits: *bits,
         buckets,

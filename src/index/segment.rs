@@ -7,12 +7,15 @@ use super::{
     number_set::NumberSet,
     numbering::{AddOutcome, DocumentNumbering, NumberedDocuments},
     open::RowLocation,
-    part, set_file, word_file,
+    part,
+    sections::{DOCUMENTS, PART, SETS, SectionKind, WORDS},
+    set_file, word_file,
 };
 use crate::{
     base::{
         error::{Error, Result},
         files::{TempDir, durable},
+        ids::PartNo,
     },
     index::posting::{
         BUCKETS, Collector, Inverted, Key, Postings, WordCollector, WordCounts, WordLists, invert,
@@ -204,7 +207,7 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
         let path = files.directory.join(RunFiles::DOCUMENTS);
         write_documents(&path, &mut documents, &effects)?;
         if let Some(words) = words.map(WordCollector::close).transpose()? {
-            for (path, range) in files.of_ranges("words").zip(files.ranges) {
+            for (path, range) in files.of_ranges(WORDS.ending).zip(files.ranges) {
                 word_file::write(&path, range.clone(), &words, resources.threads)?;
             }
         }
@@ -265,13 +268,13 @@ impl SegmentFiles<'_> {
         words: Option<&dyn WordLists>,
         threads: usize,
     ) -> Result<SegmentEntry> {
-        let path = |ending: &str| self.directory.join(format!("{}.{ending}", self.name));
-        let mut files = vec![path("docs"), path("sets")];
+        let path = |section: &SectionKind| self.directory.join(section.file_name(self.name));
+        let mut files = vec![path(&DOCUMENTS), path(&SETS)];
         write_documents(&files[0], &mut documents, effects)?;
         drop(documents);
         set_file::write(&files[1], &inverted.sets)?;
-        for (part, buckets) in self.parts.iter().enumerate() {
-            files.push(path(&format!("{part:03}.part")));
+        for (part, buckets) in PartNo::first(self.parts.len()).zip(&self.parts) {
+            files.push(self.directory.join(PART.range_file_name(self.name, part)));
             part::write(
                 &files[files.len() - 1],
                 inverted,
@@ -281,7 +284,7 @@ impl SegmentFiles<'_> {
             )?;
         }
         if let Some(words) = words {
-            files.push(path("words"));
+            files.push(path(&WORDS));
             word_file::write(&files[files.len() - 1], self.range(), words, threads)?;
         }
         durable::sync_files(self.directory, &files)?;

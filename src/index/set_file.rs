@@ -3,7 +3,10 @@
 //! A set is its length less two, its first number, and the gaps between neighbours less one, as varints. Every
 //! [`BLOCK_SETS`]th set has its place in a list.
 
-use super::id_section::{Section, section};
+use super::{
+    id_section::{Section, section},
+    sections,
+};
 use crate::{
     base::{
         codec::{Fields, put_varint},
@@ -16,8 +19,6 @@ use serde::{Deserialize, Serialize};
 use std::{io::Write, path::Path};
 
 const BLOCK_SETS: u64 = 32;
-const KIND: &str = "sets";
-
 #[derive(Debug, Serialize, Deserialize)]
 struct SetFileDescription {
     kind: String,
@@ -50,7 +51,7 @@ pub fn write(path: &Path, sets: &Sets) -> Result<()> {
     let set_section = [start, out.position() - start];
     let set_blocks = section(&mut out, &blocks).map_err(failed)?;
     let description = SetFileDescription {
-        kind: KIND.to_owned(),
+        kind: sections::SETS.kind.to_owned(),
         sets: sets.len() as u64,
         numbers,
         set_section,
@@ -70,7 +71,7 @@ impl SetFile {
     pub fn open(path: &Path) -> Result<Self> {
         let file = Sealed::open(path)?;
         let description: SetFileDescription = file.describe()?;
-        if description.kind != KIND
+        if description.kind != sections::SETS.kind
             || description.set_blocks[1] != 8 * description.sets.div_ceil(BLOCK_SETS)
         {
             return Err(file.damaged(0, "the description of the sets contradicts itself"));

@@ -1,18 +1,35 @@
 //! Checks everything that can be checked: checksums, order, counts, cross-references.
 
-use super::{Documents, Index, RowLocation, Segment, word_file};
+use super::{Index, RowLocation, Segment, sections::SECTIONS};
 use crate::base::{error::Result, files::Sealed};
 use std::cmp::Ordering;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Nothing is wrong, or what is.
+/// A segment that is being verified.
+pub struct SegmentCheck<'i> {
+    /// The segment.
+    pub segment: &'i Segment,
+    /// How many numbers of documents the index has given.
+    pub numbers: u32,
+    /// Whether the index holds only a range of the blots.
+    pub is_part: bool,
+}
+
+/// Checks the whole index; an error says what is wrong, and where.
 pub fn verify(index: &Index) -> Result<()> {
     for segment in &index.segments {
         segment.files().try_for_each(Sealed::verify)?;
-        verify_documents(&segment.documents, index.manifest.numbers)?;
-        let lengths = verify_sets(segment)?;
-        verify_postings(segment, &lengths, index.manifest.range.is_some())?;
-        word_file::verify(segment, index.manifest.range.is_some())?;
+        let check = SegmentCheck {
+            segment,
+            numbers: index.manifest.numbers,
+            is_part: index.manifest.range.is_some(),
+        };
+        for reader in SECTIONS
+            .iter()
+            .filter_map(|section| section.reader.as_ref())
+        {
+            (reader.verify)(&check)?;
+        }
     }
     for file in index.manifest.state.iter().chain(&index.manifest.texts) {
         file.open(&index.directory)?.verify()?;
@@ -34,7 +51,9 @@ pub fn verify_blocks(index: &Index) -> Result<()> {
 }
 
 /// Rows in order, ids and contents to be found.
-fn verify_documents(documents: &Documents, numbers: u32) -> Result<()> {
+pub(super) fn verify_documents(check: &SegmentCheck<'_>) -> Result<()> {
+    let documents = &check.segment.documents;
+    let numbers = check.numbers;
     let wrong = |what: String| documents.file().damaged(0, what);
     let mut last = None;
     for place in 0..documents.len() {
@@ -159,9 +178,10 @@ fn verify_contents(index: &Index) -> Result<()> {
     Ok(())
 }
 
-/// The length of each set.
-fn verify_sets(segment: &Segment) -> Result<Vec<u32>> {
-    let (mut lengths, mut members) = (Vec::new(), 0);
+/// The members of each set are documents, and there are as many as the description says.
+pub(super) fn verify_sets(check: &SegmentCheck<'_>) -> Result<()> {
+    let segment = check.segment;
+    let mut members = 0;
     segment.sets.for_each(|number, set| {
         if set
             .last()
@@ -172,7 +192,6 @@ fn verify_sets(segment: &Segment) -> Result<Vec<u32>> {
                 format!("set {number} holds a document that is not there"),
             ));
         }
-        lengths.push(set.len() as u32);
         members += set.len() as u64;
         Ok(())
     })?;
@@ -185,22 +204,25 @@ fn verify_sets(segment: &Segment) -> Result<Vec<u32>> {
             ),
         ));
     }
-    Ok(lengths)
+    Ok(())
 }
 
-/// Of a part of an index only a part of each document's blots is there.
-fn verify_postings(segment: &Segment, lengths: &[u32], is_part: bool) -> Result<()> {
-    let mut uses = vec![0_u64; lengths.len()];
+/// Each blot leads to a set or a document that is there, and each document has as many blots as its row says, or fewer in an index of a range of the blots.
+///
+/// The sets have been verified before: there are as many as their description says.
+pub(super) fn verify_postings(check: &SegmentCheck<'_>) -> Result<()> {
+    let segment = check.segment;
+    let is_part = check.is_part;
+    let sets = segment.sets.len();
+    let mut uses = vec![0_u64; sets as usize];
     let mut blots_of = vec![0_u64; segment.documents.len() as usize];
     for part in &segment.parts {
         let mut shared = Vec::new();
         part.for_each_shared(|blot, set| {
             let uses = uses.get_mut(set as usize);
             *uses.ok_or_else(|| {
-                part.file().damaged(
-                    0,
-                    format!("blot {blot:x} has set {set}, there are {}", lengths.len()),
-                )
+                part.file()
+                    .damaged(0, format!("blot {blot:x} has set {set}, there are {sets}"))
             })? += 1;
             shared.push(blot);
             Ok(())

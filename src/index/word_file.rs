@@ -3,7 +3,7 @@
 //! Words stand by rising hash, bucket by bucket. A word is the length of its text, the text, the number of its documents less one; then of each document the
 //! gap to the one before times four, and its count less one, if that is less than three; else three, and the rest follows. All numbers are varints.
 
-use super::{merge::NONE, open::Segment};
+use super::{merge::NONE, open::Segment, sections, verify::SegmentCheck};
 use crate::{
     base::{
         codec::{Fields, put_varint},
@@ -21,7 +21,6 @@ use std::{
 };
 use xxhash_rust::xxh3::xxh3_64;
 
-const KIND: &str = "words";
 /// Counts less than this, less one, stand beside the gap.
 const SMALL: u64 = 3;
 
@@ -74,7 +73,7 @@ pub fn write(
     )?;
     let buckets = [buckets.start as u32, buckets.end as u32];
     out.finish(&WordFileDescription {
-        kind: KIND.to_owned(),
+        kind: sections::WORDS.kind.to_owned(),
         buckets,
         words: all_words,
         pairs: all_pairs,
@@ -115,7 +114,7 @@ impl WordFile {
             starts,
             ..
         } = &description;
-        let fits = kind == KIND
+        let fits = kind == sections::WORDS.kind
             && first < end
             && *end as usize <= BUCKETS
             && starts.len() == (end - first) as usize + 1;
@@ -299,7 +298,7 @@ pub fn join_words(path: &Path, inputs: &[PathBuf]) -> Result<()> {
         pairs += file.description.pairs;
     }
     out.finish(&WordFileDescription {
-        kind: KIND.to_owned(),
+        kind: sections::WORDS.kind.to_owned(),
         buckets: [0, end as u32],
         words,
         pairs,
@@ -351,7 +350,9 @@ impl WordLists for WordMerger<'_> {
 }
 
 /// Words in order, and of each document as many as it has tokens, unless some are elsewhere.
-pub fn verify(segment: &Segment, is_part: bool) -> Result<()> {
+pub fn verify(check: &SegmentCheck<'_>) -> Result<()> {
+    let segment = check.segment;
+    let is_part = check.is_part;
     let Some(words) = &segment.words else {
         return Ok(());
     };

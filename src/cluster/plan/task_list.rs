@@ -5,7 +5,11 @@ use super::{
     options::{BaseIndex, PlanOptions, TableOptions, selection_file},
     task::{GatheredFiles, MappedSlice, Task, TaskKind, TaskWork},
 };
-use crate::{base::num::ToU64, commands::range_name};
+use crate::{
+    base::{ids::PartNo, num::ToU64},
+    commands::range_name,
+    index::{DOCUMENTS, Manifest, PART, SETS},
+};
 
 const INDEX: &str = "index";
 
@@ -213,9 +217,14 @@ impl TaskList<'_> {
         let (index, files) = match since {
             Some(_) => (range_output(TaskKind::Ranges, range), Vec::new()),
             None => {
-                let part = format!("000001.{range:03}.part");
-                let files = ["manifest.json", "000001.docs", "000001.sets", &part];
-                (INDEX.to_owned(), files.map(str::to_owned).to_vec())
+                let segment = Manifest::segment_name(1);
+                let files = vec![
+                    "manifest.json".to_owned(),
+                    DOCUMENTS.file_name(&segment),
+                    SETS.file_name(&segment),
+                    PART.range_file_name(&segment, PartNo::from_index(range)),
+                ];
+                (INDEX.to_owned(), files)
             }
         };
         let work = TaskWork::Count {

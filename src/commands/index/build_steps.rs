@@ -14,13 +14,14 @@ use crate::{
     base::{
         error::{Error, Result},
         files::{Sealed, SealedWriter, atomic_dir, durable},
+        ids::PartNo,
         parallel::Limits,
     },
     commands::index::{build::write_new, build_record::BuildRecord},
     index::{
-        DocumentNumbering, DocumentRow, Documents, FileSeal, Index, IndexDiff, Manifest,
-        NumberedDocuments, RangePostings, Resources, SegmentEntry, SetNumbers, View, join_words,
-        make_part, merge_words,
+        DOCUMENTS, DocumentNumbering, DocumentRow, Documents, FileSeal, Index, IndexDiff, Manifest,
+        NumberedDocuments, PART, RangePostings, Resources, SETS, SegmentEntry, SetNumbers, View,
+        WORDS, join_words, make_part, merge_words,
         posting::{Key, NARROW_BITS, RangeRuns, RunFile, join_set_runs, write_set_runs},
         write_documents, write_range_postings, write_sets,
     },
@@ -510,16 +511,17 @@ pub(crate) fn place_segment(
     directory: &Path,
 ) -> Result<SegmentEntry> {
     let name = Manifest::segment_name(generation);
-    let target = |ending: &str| directory.join(format!("{name}.{ending}"));
-    let mut placed = vec![target("docs"), target("sets")];
-    place(&files.documents.join("docs"), &placed[0])?;
-    place(&files.sets.join("sets"), &placed[1])?;
-    for (number, part) in files.parts.iter().enumerate() {
-        placed.push(target(&format!("{number:03}.part")));
-        place(&part.join("part"), &placed[placed.len() - 1])?;
+    let mut placed = [&DOCUMENTS, &SETS]
+        .map(|kind| directory.join(kind.file_name(&name)))
+        .to_vec();
+    place(&files.documents.join(DOCUMENTS.ending), &placed[0])?;
+    place(&files.sets.join(SETS.ending), &placed[1])?;
+    for (number, part) in PartNo::first(files.parts.len()).zip(&files.parts) {
+        placed.push(directory.join(PART.range_file_name(&name, number)));
+        place(&part.join(PART.ending), &placed[placed.len() - 1])?;
     }
     if !files.words.is_empty() {
-        placed.push(target("words"));
+        placed.push(directory.join(WORDS.file_name(&name)));
         join_words(&placed[placed.len() - 1], &files.words)?;
     }
     durable::sync_files(directory, &placed)?;

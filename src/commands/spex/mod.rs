@@ -23,7 +23,8 @@ use crate::{
         tokenize::token_scheme,
     },
     index::{
-        ChunkTextWriter, FileSeal, Manifest, Resources, SegmentBuilder, SegmentFiles, View,
+        ChunkTextWriter, FileSeal, Manifest, Resources, SegmentBuilder, SegmentFiles, TEXTS,
+        TOKENS, View,
         posting::{Postings, WordCounts},
     },
     text::{
@@ -195,7 +196,7 @@ pub fn spex_add(
 
 /// What the hashes of the documents of a commit are called.
 fn state_name(generation: u64) -> String {
-    format!("{}.spex", Manifest::segment_name(generation))
+    TOKENS.file_name(&Manifest::segment_name(generation))
 }
 
 /// What there is before the first document is read.
@@ -457,7 +458,7 @@ impl SpexRun {
         directory: &Path,
         generation: u64,
     ) -> Result<FileSeal> {
-        let path = directory.join(format!("{}.text", Manifest::segment_name(generation)));
+        let path = directory.join(TEXTS.file_name(&Manifest::segment_name(generation)));
         let mut out = ChunkTextWriter::create(path, &options.resources.tmp_dir)?;
         let length = options.lengths.last().copied().unwrap_or(1);
         let worked = |places: &[chunks::Key], made: &mut Vec<(u64, Vec<u8>)>| {
