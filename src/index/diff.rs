@@ -123,3 +123,67 @@ impl<'i> IndexDiff<'i> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        base::ids::DocNo,
+        index::{open::Index, test_files},
+    };
+
+    #[test]
+    fn documents_of_both_states_stand_side_by_side() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        test_files::commit(
+            path,
+            &[("a", 1, vec![1, 2]), ("b", 2, vec![2]), ("c", 3, vec![7])],
+            &[],
+        );
+        test_files::commit(path, &[("b", 4, vec![2, 5]), ("d", 1, vec![1, 2])], &["c"]);
+        let old = Index::open_at(path, 1).unwrap();
+        let new = Index::open(path).unwrap();
+        let old = View::of(&old).unwrap();
+        let new = View::of(&new).unwrap();
+        let diff = IndexDiff::new(&old, &new).unwrap();
+        let documents: Vec<(String, bool, bool)> = DocNo::first(diff.view.documents())
+            .zip(diff.is_old.iter().zip(&diff.is_new))
+            .map(|(document, (&old, &new))| (diff.view.id(document).unwrap(), old, new))
+            .collect();
+        let expected = [
+            ("a", true, true),
+            ("b", true, false),
+            ("b", false, true),
+            ("c", true, false),
+            ("d", false, true),
+        ];
+        assert_eq!(
+            documents,
+            expected.map(|(id, old, new)| (id.to_owned(), old, new))
+        );
+        // The content of `a` changed, too: `d` has it now.
+        assert_eq!((diff.changed, diff.view.contents().len()), (4, 4));
+        assert!(IndexDiff::new(&new, &old).is_err());
+    }
+
+    #[test]
+    fn equal_states_have_no_changes() {
+        let directory = tempfile::tempdir().unwrap();
+        test_files::commit(
+            directory.path(),
+            &[("a", 1, vec![1]), ("b", 1, vec![1])],
+            &[],
+        );
+        let index = Index::open(directory.path()).unwrap();
+        let view = View::of(&index).unwrap();
+        let diff = IndexDiff::new(&view, &view).unwrap();
+        assert_eq!((diff.changed, diff.view.documents()), (0, 2));
+        assert!(
+            diff.is_old
+                .iter()
+                .chain(&diff.is_new)
+                .all(|&is_there| is_there)
+        );
+    }
+}

@@ -478,3 +478,143 @@ impl Documents {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::test_files;
+    use proptest::prelude::*;
+
+    /// Documents by rising number: of each the gap before its number, and its content. Documents of
+    /// one content are aliases of the first of them.
+    fn test_documents(gaps_and_contents: &[(u32, u128)]) -> Vec<IndexedDocument> {
+        let mut documents: Vec<IndexedDocument> = Vec::new();
+        let mut next = 0;
+        for (place, &(gap, content)) in gaps_and_contents.iter().enumerate() {
+            let number = next + gap;
+            next = number + 1;
+            let hash = Some(content).filter(|&content| content != 0);
+            let first = documents
+                .iter()
+                .find(|document| hash.is_some() && document.row.hash == hash)
+                .map_or(number, |document| document.row.number);
+            let bytes = Some(u64::from(number)).filter(|bytes| bytes % 3 > 0);
+            documents.push(IndexedDocument {
+                id: format!("directory/{}/file {place}", place % 7),
+                row: DocumentRow::new(bytes, number / 2, hash)
+                    .numbered(number, first)
+                    .with_posted(7, number % 9),
+            });
+        }
+        documents
+    }
+
+    /// Hashes that are spread evenly, and hashes that are not.
+    fn any_content() -> impl Strategy<Value = u128> {
+        prop_oneof![
+            any::<u128>(),
+            0_u128..6,
+            (0_u128..6).prop_map(|content| content << 64)
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn documents_are_found_by_place_number_id_and_content(
+            all in prop::collection::vec((0_u32..3, any_content()), 0..60)
+        ) {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("docs");
+            let mut written = test_documents(&all);
+            let effects = CommitEffects {
+                retired: [3, 4, 9].into_iter().collect(),
+                gone: [5].into_iter().collect(),
+                free: NumberSet::default(),
+            };
+            write_documents(&path, &mut written, &effects).unwrap();
+            let documents = Documents::open(&path).unwrap();
+            prop_assert_eq!(documents.len() as usize, written.len());
+            prop_assert_eq!(documents.effects().unwrap(), &effects);
+            for (place, IndexedDocument { id, row }) in (0..).zip(&written) {
+                prop_assert_eq!(documents.row(place).unwrap(), *row);
+                prop_assert_eq!(&documents.id(place).unwrap(), id);
+                prop_assert_eq!(documents.find_id(id).unwrap(), Some(place));
+                prop_assert_eq!(documents.find_id(&format!("{id}x")).unwrap(), None);
+                if let Some(hash) = row.hash.filter(|_| !row.is_alias()) {
+                    prop_assert_eq!(documents.find_hash(hash).unwrap(), Some(place));
+                }
+                let mut aliases = Vec::new();
+                documents.for_each_alias(row.number, |alias| {
+                    aliases.push(alias);
+                    Ok(())
+                }).unwrap();
+                let expected: Vec<u32> = (0..).zip(&written)
+                    .filter(|(_, other)| other.row.is_alias() && other.row.representative == row.number)
+                    .map(|(place, _)| place)
+                    .collect();
+                prop_assert!(expected.iter().all(|&alias| documents.has_alias(row.number, alias).unwrap()));
+                prop_assert_eq!(aliases, expected);
+            }
+            let last = written.last().map_or(0, |document| document.row.number);
+            for number in 0..last + 2 {
+                let expected = (0..).zip(&written)
+                    .find(|(_, document)| document.row.number == number)
+                    .map(|(place, _)| place);
+                prop_assert_eq!(documents.place_of(number).unwrap(), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn damaged_documents_are_errors() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("docs");
+        let all: Vec<(u32, u128)> = (0..20)
+            .map(|number| (number % 2, 1 << (number * 6)))
+            .collect();
+        write_documents(&path, &mut test_documents(&all), &CommitEffects::default()).unwrap();
+        for at in test_files::body(&path) {
+            let flipped = test_files::with_flipped_byte(&path, at);
+            let error = Documents::open(&flipped).and_then(|file| file.file().verify());
+            let text = error.unwrap_err().to_string();
+            assert!(text.contains("flipped: byte "), "{text}");
+            let resealed = test_files::resealed_with_byte(&path, at, 0xff);
+            let documents = Documents::open(&resealed).unwrap();
+            // Any answer is fine, as long as nothing panics.
+            for place in 0..20 {
+                let _ = documents.row(place);
+                let _ = documents.id(place);
+                let _ = documents.find_id(&format!("directory/{}/file {place}", place % 7));
+                let _ = documents.find_hash(1 << (place * 6));
+                let _ = documents.for_each_alias(place, |_| Ok(()));
+            }
+            let _ = documents.effects();
+        }
+    }
+
+    #[test]
+    fn rows_of_an_older_version_are_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("docs");
+        let mut out = SealedWriter::create(&path).unwrap();
+        let row_section = section(&mut out, &[0; 48]).unwrap();
+        let ids = IdSection::write(&mut out, ["a"].into_iter()).unwrap();
+        let by_id = section(&mut out, &[0; 4]).unwrap();
+        let empty = section(&mut out, &[]).unwrap();
+        out.finish(&DocumentsDescription {
+            kind: sections::DOCUMENTS.kind.to_owned(),
+            rows: 1,
+            row_section,
+            ids,
+            by_id,
+            by_hash: empty,
+            aliases: empty,
+            retired: empty,
+            gone: empty,
+            free: empty,
+        })
+        .unwrap();
+        let error = Documents::open(&path).err().unwrap().to_string();
+        assert!(error.contains("an older version"), "{error}");
+    }
+}

@@ -103,3 +103,57 @@ fn word(file: &Sealed, at: u64) -> Result<u64> {
         bytes[index]
     })))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::test_files;
+    use proptest::prelude::*;
+    use std::path::Path;
+
+    fn write_ids(path: &Path, ids: &[String]) -> IdSection {
+        let mut out = SealedWriter::create(path).unwrap();
+        let section = IdSection::write(&mut out, ids.iter().map(String::as_str)).unwrap();
+        out.finish(&section).unwrap();
+        section
+    }
+
+    proptest! {
+        #[test]
+        fn ids_are_read_as_they_were_written(
+            ids in prop::collection::vec("[ab]{0,4}(é|/|)[a-z]{0,3}", 0..50)
+        ) {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("ids");
+            let section = write_ids(&path, &ids);
+            prop_assert!(section.fits(ids.len() as u64));
+            prop_assert!(!section.fits(ids.len() as u64 + BLOCK_IDS as u64));
+            let file = Sealed::open(&path).unwrap();
+            for (place, id) in (0..).zip(&ids) {
+                prop_assert_eq!(&section.get(&file, place).unwrap(), id);
+            }
+        }
+    }
+
+    #[test]
+    fn damaged_ids_are_errors() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("ids");
+        let ids: Vec<String> = (0..40).map(|number| format!("file-{number}.txt")).collect();
+        let section = write_ids(&path, &ids);
+        let mut errors = 0;
+        for at in test_files::body(&path) {
+            for value in [0x7f, 0xff] {
+                let resealed = test_files::resealed_with_byte(&path, at, value);
+                let file = Sealed::open(&resealed).unwrap();
+                for place in 0..40 {
+                    if let Err(error) = section.get(&file, place) {
+                        assert!(error.to_string().contains("resealed: byte "), "{error}");
+                        errors += 1;
+                    }
+                }
+            }
+        }
+        assert!(errors > 0);
+    }
+}

@@ -63,3 +63,49 @@ fn names_in(directory: &Path) -> Result<Vec<String>> {
 fn is_ours(name: &str) -> bool {
     [NAME, "manifest.json.new", LOCK].contains(&name) || is_section_file(name)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::test_files;
+
+    #[test]
+    fn an_index_is_not_created_over_other_files() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        ensure_new(&path.join("missing")).unwrap();
+        ensure_new(path).unwrap();
+        // What a dead writer left does not count.
+        fs::write(path.join("000001.docs"), "").unwrap();
+        fs::write(path.join("manifest.json.new"), "").unwrap();
+        ensure_new(path).unwrap();
+        fs::write(path.join("notes.txt"), "").unwrap();
+        let error = ensure_new(path).unwrap_err().to_string();
+        assert!(error.contains("holds 'notes.txt'"), "{error}");
+        fs::write(path.join(NAME), "").unwrap();
+        let error = ensure_new(path).unwrap_err().to_string();
+        assert!(error.contains("holds an index already"), "{error}");
+    }
+
+    #[test]
+    fn only_files_that_no_manifest_names_are_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        let manifest = test_files::commit(path, &[("a", 1, vec![1, 2])], &[]);
+        let mut before = names_in(path).unwrap();
+        fs::write(path.join("notes.txt"), "").unwrap();
+        for leftover in ["000002.docs", "000002.001.part", "manifest.json.new"] {
+            fs::write(path.join(leftover), "").unwrap();
+        }
+        sweep(path, Some(&manifest)).unwrap();
+        let mut after = names_in(path).unwrap();
+        before.push("notes.txt".to_owned());
+        before.sort();
+        after.sort();
+        assert_eq!(after, before);
+        sweep(path, None).unwrap();
+        let mut after = names_in(path).unwrap();
+        after.sort();
+        assert_eq!(after, [NAME, "notes.txt"]);
+    }
+}

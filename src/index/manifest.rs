@@ -248,3 +248,89 @@ impl Manifest {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::test_files;
+
+    /// Writes what a manifest would be after a change, with the checksum that fits.
+    fn write_changed(directory: &Path, change: impl FnOnce(&mut Manifest)) {
+        let mut manifest = Manifest::new(&test_files::SCHEME.parse().unwrap());
+        change(&mut manifest);
+        manifest.commit(directory).unwrap();
+    }
+
+    #[test]
+    fn a_manifest_is_read_as_it_was_committed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        let manifest = test_files::commit(path, &[("a", 1, vec![1])], &[]);
+        assert_eq!(Manifest::read(path).unwrap(), manifest);
+        let names = [
+            "000001.docs",
+            "000001.sets",
+            "000001.000.part",
+            "000001.001.part",
+        ];
+        assert!(names.iter().all(|name| manifest.names(name)));
+        for name in ["000002.docs", "000001.words", NAME] {
+            assert!(!manifest.names(name), "{name}");
+        }
+        assert_eq!(manifest.buckets(), 0..BUCKETS);
+        assert_eq!(manifest.scheme(path).unwrap().to_string(), manifest.scheme);
+    }
+
+    #[test]
+    fn pins_do_not_change_the_checksum() {
+        let manifest = Manifest::new(&test_files::SCHEME.parse().unwrap());
+        let mut pinned = manifest.clone();
+        pinned.pins.insert("v1".to_owned(), 0);
+        assert_eq!(pinned.checksum(), manifest.checksum());
+        let mut changed = manifest.clone();
+        changed.numbers = 1;
+        assert_ne!(changed.checksum(), manifest.checksum());
+    }
+
+    #[test]
+    fn an_altered_manifest_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        write_changed(path, |manifest| manifest.numbers = 17);
+        let json = fs::read_to_string(path.join(NAME)).unwrap();
+        fs::write(path.join(NAME), json.replace("17", "18")).unwrap();
+        let error = Manifest::read(path).unwrap_err().to_string();
+        assert!(error.contains("does not match its checksum"), "{error}");
+        fs::write(path.join(NAME), &json[..json.len() / 2]).unwrap();
+        let error = Manifest::read(path).unwrap_err().to_string();
+        assert!(error.contains("not the manifest of an index"), "{error}");
+    }
+
+    #[test]
+    fn other_versions_and_ranges_are_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        write_changed(path, |manifest| manifest.version = VERSION - 1);
+        let error = Manifest::read(path).unwrap_err().to_string();
+        assert!(error.contains("an index of version 2"), "{error}");
+        for buckets in [[4, 4], [9, 3], [0, 257]] {
+            write_changed(path, |manifest| {
+                manifest.range = Some(BlotRange { buckets, parts: 2 });
+            });
+            assert!(Manifest::read(path).is_err(), "{buckets:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_index_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        let error = |path: &Path| Manifest::read(path).unwrap_err().to_string();
+        assert!(error(path).contains("an empty directory"));
+        assert!(error(&path.join("missing")).contains("there is no such index"));
+        let file = path.join("text");
+        fs::write(&file, "").unwrap();
+        assert!(error(&file).contains("a file, not an index"));
+        assert!(error(path).contains("a directory of documents"));
+    }
+}

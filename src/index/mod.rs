@@ -19,6 +19,7 @@ mod numbering;
 mod open;
 mod order_by_id;
 mod part;
+mod part_writer;
 mod pins;
 mod range_postings;
 mod sections;
@@ -26,6 +27,8 @@ mod segment;
 mod set_file;
 mod stats;
 mod sync_state;
+#[cfg(test)]
+mod test_files;
 mod verify;
 mod view;
 mod word_file;

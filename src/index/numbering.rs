@@ -186,3 +186,68 @@ impl<'i> DocumentNumbering<'i> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::{open::Index, test_files};
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_first_document_of_a_content_stands_for_it(
+            contents in prop::collection::vec(prop::option::of(0_u128..5), 0..30)
+        ) {
+            let mut numbering = DocumentNumbering::new(None);
+            for (place, &content) in (0..).zip(&contents) {
+                let hash = content.map(|content| content + 1);
+                let row = DocumentRow::new(None, 1, hash);
+                let (outcome, posted) = numbering.add(format!("{place}").into(), row).unwrap();
+                let is_first = content.is_none()
+                    || !contents[..place as usize].contains(&content);
+                prop_assert_eq!(outcome, AddOutcome::Added);
+                prop_assert_eq!(posted, is_first.then_some(place));
+            }
+            let aliases = numbering.aliases().count();
+            let blots_of: Vec<u32> = (0..numbering.len()).map(|place| place + 3).collect();
+            let numbered = numbering.settle(Some(&blots_of)).unwrap();
+            prop_assert_eq!(numbered.next as usize, contents.len());
+            prop_assert_eq!(numbered.effects, CommitEffects::default());
+            let rows: Vec<DocumentRow> = numbered.documents.iter().map(|document| document.row).collect();
+            prop_assert_eq!(rows.iter().filter(|row| row.is_alias()).count(), aliases);
+            for (place, row) in (0..).zip(&rows) {
+                let content = contents[place as usize];
+                let first = contents.iter().position(|&other| content.is_some() && other == content);
+                let first = first.map_or(place, |first| first as u32);
+                prop_assert_eq!((row.number, row.representative, row.posted), (place, first, first + 3));
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_of_removed_documents_are_used_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        test_files::commit(
+            path,
+            &[("a", 1, vec![1]), ("b", 2, vec![2]), ("c", 1, vec![1])],
+            &[],
+        );
+        // The content of `a` is still that of `c`: only its row goes, and its number stays taken.
+        test_files::commit(path, &[], &["a", "b"]);
+        let index = Index::open(path).unwrap();
+        assert_eq!(
+            index.free_numbers().unwrap().iter().collect::<Vec<_>>(),
+            [1]
+        );
+        let manifest = test_files::commit(path, &[("d", 3, vec![3]), ("e", 1, vec![1])], &[]);
+        assert_eq!(manifest.numbers, 4);
+        let index = Index::open(path).unwrap();
+        let row = |id: &str| index.row(index.find_id(id).unwrap().unwrap()).unwrap();
+        assert_eq!((row("d").number, row("d").representative), (1, 1));
+        assert_eq!((row("e").number, row("e").representative), (3, 0));
+        assert_eq!(index.find_id("a").unwrap(), None);
+        assert_eq!(index.ids_with(1).unwrap(), ["c", "e"]);
+        crate::index::verify(&index).unwrap();
+    }
+}

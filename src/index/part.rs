@@ -5,24 +5,19 @@
 //! one step. What is in a bucket is told in [`bucket`].
 
 use super::{
-    bucket::{self, BrokenBucket, EncodedBucket, NumberCodec, NumberShape},
+    bucket::{BrokenBucket, EncodedBucket, NumberCodec, NumberShape},
     id_section::Section,
     sections,
 };
 use crate::{
     base::{
-        codec::{BitWriter, NumberCode},
         error::{Error, Result},
-        files::{Sealed, SealedWriter},
-        parallel,
+        files::Sealed,
     },
-    index::posting::{BUCKETS, FINE_POSTINGS, Inverted, Key, first_blot},
+    index::posting::BUCKETS,
 };
 use serde::{Deserialize, Serialize};
-use std::{borrow::Cow, fs::File, io::BufWriter, io::Write, ops::Range, path::Path};
-
-/// Blots in a bucket: this many, up to twice that.
-const BUCKET_BLOTS: u64 = 32;
+use std::{ops::Range, path::Path};
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct PartDescription {
@@ -40,9 +35,9 @@ pub(super) struct PartDescription {
 pub(super) struct SectionLayout {
     pub blots: u64,
     /// A bucket is what agrees in so many top bits.
-    bucket_bits: u8,
-    rice: u8,
-    numbers: NumberShape,
+    pub bucket_bits: u8,
+    pub rice: u8,
+    pub numbers: NumberShape,
     pub data: Section,
     pub directory: Section,
 }
@@ -60,181 +55,6 @@ pub enum BlotTarget {
 pub fn buckets_of(part: u32, parts: u32) -> Range<usize> {
     let border = |part: u32| part as usize * BUCKETS / parts as usize;
     border(part)..border(part + 1)
-}
-
-/// Writes the postings of a range of buckets.
-pub fn write<K: Key>(
-    path: &Path,
-    inverted: &Inverted<K>,
-    scheme: &str,
-    buckets: Range<usize>,
-    threads: usize,
-) -> Result<()> {
-    let failed = |error| Error::io(path.display(), error);
-    let mut out = SealedWriter::create(path).map_err(failed)?;
-    let units = inverted.units_in(&buckets);
-    let is_fine = inverted.postings >= FINE_POSTINGS;
-    let first_blot = |unit| first_blot(inverted.bucket(unit), inverted.bits);
-    let writer = SectionWriter {
-        bits: inverted.bits,
-        buckets: buckets.clone(),
-        first_blot: &first_blot,
-        is_fine,
-        threads,
-        failed: &failed,
-    };
-    let count = |kind: usize| units.clone().map(|unit| inverted.lengths(unit)[kind]).sum();
-    let shared = writer.write(&mut out, set_numbers(inverted), &units, count(0), |unit| {
-        inverted.shared(unit).map(Cow::Owned)
-    })?;
-    let single = writer.write(
-        &mut out,
-        place_numbers(inverted.documents),
-        &units,
-        count(1),
-        |unit| inverted.single(unit),
-    )?;
-    let buckets = [buckets.start as u32, buckets.end as u32];
-    let description = PartDescription {
-        kind: sections::PART.kind.to_owned(),
-        scheme: scheme.to_owned(),
-        bits: inverted.bits,
-        buckets,
-        shared,
-        single,
-    };
-    out.finish(&description).map_err(failed)?;
-    Ok(())
-}
-
-/// Places among so many documents, all in one width.
-pub(super) fn place_numbers(documents: u32) -> NumberCodec {
-    NumberCodec::Fixed(32 - documents.saturating_sub(1).leading_zeros())
-}
-
-/// The code that fits how often each set is used.
-fn set_numbers<K: Key>(inverted: &Inverted<K>) -> NumberCodec {
-    NumberCodec::Code(NumberCode::for_counts(&inverted.sets.uses_by_length()))
-}
-
-pub(super) struct SectionWriter<'a> {
-    pub bits: u8,
-    pub buckets: Range<usize>,
-    /// Of the bucket of a unit.
-    pub first_blot: &'a (dyn Fn(usize) -> u64 + Sync),
-    pub is_fine: bool,
-    pub threads: usize,
-    pub failed: &'a dyn Fn(std::io::Error) -> Error,
-}
-
-impl SectionWriter<'_> {
-    /// Writes a section: units are encoded in parallel, and written in order.
-    pub fn write<'k, K: Key>(
-        &self,
-        out: &mut SealedWriter<BufWriter<File>>,
-        numbers: NumberCodec,
-        units: &Range<usize>,
-        blots: u64,
-        keys: impl Fn(usize) -> Result<Cow<'k, [K]>> + Sync,
-    ) -> Result<SectionLayout> {
-        let (bucket_bits, rice) = self.layout(blots);
-        let shift = self.bits - bucket_bits;
-        let start = out.position();
-        let first_bucket = (self.buckets.start as u64) << (bucket_bits - 8);
-        let mut directory: Vec<u64> = Vec::new();
-        let source = units.clone();
-        let encode = |unit| {
-            keys(unit).map(|keys| {
-                encode(
-                    &keys,
-                    (self.first_blot)(unit),
-                    shift,
-                    u32::from(rice),
-                    &numbers,
-                )
-            })
-        };
-        parallel::ordered_items(
-            self.threads,
-            source,
-            || encode,
-            |encoded: Result<EncodedUnit>| {
-                let encoded = encoded?;
-                let mut at = out.position() - start;
-                for (bucket, length) in encoded.buckets {
-                    directory.resize((bucket - first_bucket) as usize + 1, at);
-                    at += u64::from(length);
-                }
-                out.write_all(&encoded.bytes).map_err(self.failed)
-            },
-        )?;
-        let length = out.position() - start;
-        let buckets = self.buckets.len() << (bucket_bits - 8);
-        directory.resize(buckets + 1, length);
-        let (width, directory_start) = (border_bytes(length) as usize, out.position());
-        directory
-            .iter()
-            .try_for_each(|at| out.write_all(&at.to_le_bytes()[..width]))
-            .map_err(self.failed)?;
-        let directory = [directory_start, out.position() - directory_start];
-        Ok(SectionLayout {
-            blots,
-            bucket_bits,
-            rice,
-            numbers: numbers.shape(),
-            data: [start, length],
-            directory,
-        })
-    }
-
-    /// How many top bits make a bucket, and the parameter of the Rice code: about log2 of 0.69 times the mean gap.
-    fn layout(&self, blots: u64) -> (u8, u8) {
-        let all = blots * BUCKETS as u64 / self.buckets.len() as u64;
-        let least = if self.is_fine { 12 } else { 8 };
-        let bucket_bits =
-            ((all / BUCKET_BLOTS).max(1).ilog2() as u8).clamp(least, self.bits.min(40));
-        let gap = ((709_u128 << self.bits) / 1024 / u128::from(all.max(1))).max(1);
-        (
-            bucket_bits,
-            gap.ilog2().min(u32::from(self.bits - bucket_bits)) as u8,
-        )
-    }
-}
-
-/// Bytes of a border in the directory of so much data.
-fn border_bytes(data: u64) -> u64 {
-    if data <= u64::from(u32::MAX) { 4 } else { 8 }
-}
-
-struct EncodedUnit {
-    bytes: Vec<u8>,
-    /// The number and length of each bucket that is not empty.
-    buckets: Vec<(u64, u32)>,
-}
-
-/// Encodes the keys of a unit; `first_blot` is the least one of its bucket, whose bits the keys may miss.
-fn encode<K: Key>(
-    keys: &[K],
-    first_blot: u64,
-    shift: u8,
-    rice: u32,
-    numbers: &NumberCodec,
-) -> EncodedUnit {
-    let (mut bytes, mut bits, mut buckets) = (Vec::new(), BitWriter::default(), Vec::new());
-    for keys in keys.chunk_by(|one, two| one.blot() >> shift == two.blot() >> shift) {
-        let (start, number) = (bytes.len(), (first_blot | keys[0].blot()) >> shift);
-        bucket::put(
-            &mut bytes,
-            &mut bits,
-            keys,
-            number << shift,
-            |key| first_blot | key.blot(),
-            rice,
-            numbers,
-        );
-        buckets.push((number, (bytes.len() - start) as u32));
-    }
-    EncodedUnit { bytes, buckets }
 }
 
 /// A section, its numbers, and what they stand for.
@@ -594,5 +414,132 @@ impl SectionLayout {
                 .checked_shl(u32::from(self.bucket_bits) - 8)
                 .and_then(|buckets| border_bytes(self.data[1]).checked_mul(buckets + 1))
                 == Some(self.directory[1])
+    }
+}
+
+/// Bytes of a border in the directory of so much data.
+pub(super) fn border_bytes(data: u64) -> u64 {
+    if data <= u64::from(u32::MAX) { 4 } else { 8 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        base::files::TempDir,
+        index::{
+            part_writer,
+            posting::{Collector, Inverted, Postings, invert},
+            test_files,
+        },
+    };
+    use proptest::prelude::*;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    /// Inverts the blots, of 32 bits, of some documents.
+    fn inverted(documents: &[BTreeSet<u64>]) -> Inverted<u64> {
+        let mut collector = Collector::<u64>::new(32, 1 << 24, 1, TempDir(None));
+        for (place, blots) in (0..).zip(documents) {
+            let blots: Vec<u64> = blots.iter().copied().collect();
+            let postings = Postings::new(&blots, &[blots.len()], 32);
+            collector.add(&postings, &[Some(place)]).unwrap();
+        }
+        invert(collector, documents.len() as u32, 1 << 24, None)
+            .unwrap()
+            .0
+    }
+
+    fn write_part(path: &Path, inverted: &Inverted<u64>, buckets: Range<usize>) {
+        part_writer::write(path, inverted, test_files::SCHEME, buckets, 1).unwrap();
+    }
+
+    /// What a blot leads to, with the documents of its set.
+    fn documents_of(target: BlotTarget, inverted: &Inverted<u64>) -> Vec<u32> {
+        match target {
+            BlotTarget::One(place) => vec![place],
+            BlotTarget::Set(set) => inverted.sets.get(set as usize).to_vec(),
+        }
+    }
+
+    fn any_documents() -> impl Strategy<Value = Vec<BTreeSet<u64>>> {
+        let blot = prop_oneof![0_u64..99, any::<u32>().prop_map(u64::from)];
+        prop::collection::vec(prop::collection::btree_set(blot, 0..50), 1..9)
+    }
+
+    proptest! {
+        #[test]
+        fn every_blot_leads_to_its_documents(documents in any_documents(), border in 1_usize..BUCKETS) {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("part");
+            let inverted = inverted(&documents);
+            let mut simple = BTreeMap::<u64, Vec<u32>>::new();
+            for (place, blots) in (0..).zip(&documents) {
+                blots.iter().for_each(|&blot| simple.entry(blot).or_default().push(place));
+            }
+            for buckets in [0..border, border..BUCKETS] {
+                write_part(&path, &inverted, buckets.clone());
+                let part = Part::open(&path).unwrap();
+                prop_assert_eq!(part.buckets(), buckets.clone());
+                let is_here = |blot: u64| buckets.contains(&((blot >> 24) as usize));
+                let sought: Vec<u64> = simple.keys().flat_map(|&blot| [blot, blot ^ 1]).collect();
+                let mut found = Vec::new();
+                part.find_all(&sought, &mut found).unwrap();
+                for (blot, target) in sought.into_iter().zip(found) {
+                    let target = target.map(|target| documents_of(target, &inverted));
+                    let expected = simple.get(&blot).filter(|_| is_here(blot));
+                    prop_assert_eq!(target.as_ref(), expected);
+                }
+                let mut listed = BTreeMap::new();
+                part.for_each_between(0, u64::from(u32::MAX), |blot, target| {
+                    listed.insert(blot, documents_of(target, &inverted));
+                    Ok(())
+                }).unwrap();
+                let here: BTreeMap<u64, Vec<u32>> = simple.clone().into_iter()
+                    .filter(|(blot, _)| is_here(*blot))
+                    .collect();
+                prop_assert_eq!(part.shared_blots() + part.single_blots(), here.len() as u64);
+                prop_assert_eq!(listed, here);
+            }
+        }
+    }
+
+    #[test]
+    fn a_damaged_part_is_an_error() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("part");
+        let documents: Vec<BTreeSet<u64>> = (1..5_u64)
+            .map(|step| {
+                (0..40)
+                    .map(|number| number * step * 77_777_777 % (1 << 32))
+                    .collect()
+            })
+            .collect();
+        write_part(&path, &inverted(&documents), 0..BUCKETS);
+        let sought: Vec<u64> = documents.iter().flatten().copied().collect();
+        let body = test_files::body(&path);
+        let mut errors = 0;
+        for at in body
+            .clone()
+            .filter(|at| at % 3 == 0 || *at < body.start + 200)
+        {
+            let flipped = test_files::with_flipped_byte(&path, at);
+            let error = Part::open(&flipped).and_then(|part| part.file().verify());
+            let text = error.unwrap_err().to_string();
+            assert!(text.contains("flipped: byte "), "{text}");
+            for value in [0, 0xff] {
+                let resealed = test_files::resealed_with_byte(&path, at, value);
+                let part = Part::open(&resealed).unwrap();
+                let results = [
+                    part.find_all(&sought, &mut Vec::new()),
+                    part.for_each_shared(|_, _| Ok(())),
+                    part.for_each_single(|_, _| Ok(())),
+                ];
+                for error in results.into_iter().filter_map(Result::err) {
+                    assert!(error.to_string().contains("resealed: byte "), "{error}");
+                    errors += 1;
+                }
+            }
+        }
+        assert!(errors > 0);
     }
 }

@@ -232,4 +232,26 @@ mod tests {
             Err("the name of a pin has 1 to 64 ASCII letters, digits, '.', '_' and '-', and a letter among them; '12' could be taken for a generation".to_owned())
         );
     }
+
+    #[test]
+    fn segments_are_grouped_between_pins() {
+        let mut manifest = manifest(&[[1, 1], [2, 2], [3, 5], [6, 6]], 7);
+        assert_eq!(manifest.groups(), [0..4]);
+        for (name, pinned) in [("a", 2), ("b", 5), ("c", 7)] {
+            manifest.pins.insert(name.to_owned(), pinned);
+        }
+        assert_eq!(manifest.groups(), [0..2, 2..3, 3..4]);
+    }
+
+    #[test]
+    fn a_state_is_named_by_its_generation_or_its_pin() {
+        let mut manifest = manifest(&[[1, 1], [2, 2]], 2);
+        manifest.pins.insert("first".to_owned(), 1);
+        let resolve = |since: &str| manifest.resolve(Path::new("i"), &since.parse().unwrap());
+        assert_eq!(resolve("2").unwrap(), 2);
+        assert_eq!(resolve("first").unwrap(), 1);
+        let error = resolve("second").unwrap_err().to_string();
+        assert!(error.contains("it has first (generation 1)"), "{error}");
+        assert_eq!(ranges_text(&[[2, 2], [5, 8]]), "2, 5 to 8");
+    }
 }

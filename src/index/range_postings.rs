@@ -6,7 +6,8 @@
 use super::{
     bucket::NumberCodec,
     id_section::{Section, section},
-    part::{PartDescription, SectionLayout, SectionWriter, place_numbers},
+    part::{PartDescription, SectionLayout},
+    part_writer::{SectionWriter, place_numbers},
     sections::PART,
 };
 use crate::{

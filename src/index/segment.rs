@@ -7,7 +7,7 @@ use super::{
     number_set::NumberSet,
     numbering::{AddOutcome, DocumentNumbering, NumberedDocuments},
     open::RowLocation,
-    part,
+    part, part_writer,
     sections::{DOCUMENTS, PART, SETS, SectionKind, WORDS},
     set_file, word_file,
 };
@@ -275,7 +275,7 @@ impl SegmentFiles<'_> {
         set_file::write(&files[1], &inverted.sets)?;
         for (part, buckets) in PartNo::first(self.parts.len()).zip(&self.parts) {
             files.push(self.directory.join(PART.range_file_name(self.name, part)));
-            part::write(
+            part_writer::write(
                 &files[files.len() - 1],
                 inverted,
                 self.scheme,

@@ -173,3 +173,72 @@ fn read_set(fields: &mut Fields<'_>, out: &mut Vec<u32>) -> Result<(), String> {
 fn number(value: u64) -> Result<u32, String> {
     u32::try_from(value).map_err(|_| format!("{value} is not the number of a document"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::{posting::StoredSets, test_files};
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    fn write_test_sets(path: &Path, sets: &[Vec<u32>]) {
+        let mut stored = StoredSets::default();
+        sets.iter().for_each(|set| stored.push(set, 1));
+        write(path, &stored.done()).unwrap();
+    }
+
+    fn any_set() -> impl Strategy<Value = Vec<u32>> {
+        let number = prop_oneof![0_u32..50, any::<u32>()];
+        prop::collection::btree_set(number, 2..9)
+            .prop_map(|set: BTreeSet<u32>| set.into_iter().collect())
+    }
+
+    proptest! {
+        #[test]
+        fn sets_are_read_as_they_were_written(sets in prop::collection::vec(any_set(), 0..100)) {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("sets");
+            write_test_sets(&path, &sets);
+            let file = SetFile::open(&path).unwrap();
+            let members: usize = sets.iter().map(Vec::len).sum();
+            prop_assert_eq!((file.len(), file.numbers()), (sets.len() as u64, members as u64));
+            let mut set = Vec::new();
+            for (number, expected) in (0..).zip(&sets) {
+                file.read(number, &mut set).unwrap();
+                prop_assert_eq!(&set, expected);
+            }
+            prop_assert!(file.read(file.len(), &mut set).is_err());
+            let mut all = Vec::new();
+            file.for_each(|number, set| {
+                assert_eq!(number, all.len() as u64);
+                all.push(set.to_vec());
+                Ok(())
+            }).unwrap();
+            prop_assert_eq!(all, sets);
+        }
+    }
+
+    #[test]
+    fn damaged_sets_are_errors() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("sets");
+        let sets: Vec<Vec<u32>> = (0..70)
+            .map(|first| vec![first, 2 * first + 1, 900])
+            .collect();
+        write_test_sets(&path, &sets);
+        for at in test_files::body(&path) {
+            let flipped = test_files::with_flipped_byte(&path, at);
+            let error = SetFile::open(&flipped).and_then(|file| file.file().verify());
+            let text = error.unwrap_err().to_string();
+            assert!(text.contains("flipped: byte "), "{text}");
+            for value in [0, 1, 0x7f, 0xff] {
+                let resealed = test_files::resealed_with_byte(&path, at, value);
+                let file = SetFile::open(&resealed).unwrap();
+                // Either is fine, as long as nothing panics.
+                let _ = file.for_each(|_, _| Ok(()));
+                let mut set = Vec::new();
+                let _ = (0..70).try_for_each(|number| file.read(number, &mut set));
+            }
+        }
+    }
+}

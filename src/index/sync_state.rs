@@ -263,3 +263,92 @@ impl SyncState {
 fn take<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     std::array::from_fn(|index| bytes[at + index])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::test_files;
+
+    fn walk() -> Walk {
+        Walk {
+            scheme: test_files::SCHEME.to_owned(),
+            roots: vec!["texts".to_owned()],
+            ..Walk::default()
+        }
+    }
+
+    fn file_state(path: &str, stamp: Option<Stamp>, numbers: &[u32]) -> FileState {
+        let document = |&number: &u32| {
+            (
+                number,
+                u64::from(number) << 40,
+                format!("{path}#{number}").into(),
+            )
+        };
+        FileState {
+            hash: FileState::hash(Path::new(path)),
+            stamp,
+            documents: numbers.iter().map(document).collect(),
+        }
+    }
+
+    fn write_test_state(path: &Path) {
+        let stamp = |bytes| {
+            Some(Stamp {
+                bytes,
+                modified: [17, -4],
+            })
+        };
+        let files = vec![
+            file_state("b", stamp(3), &[1, 2, 5]),
+            file_state("a", None, &[0]),
+            file_state("c", stamp(0), &[]),
+        ];
+        write_sync_state(path, "checksum".to_owned(), walk(), files).unwrap();
+    }
+
+    #[test]
+    fn files_are_found_with_their_stamps_and_documents() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("state");
+        write_test_state(&path);
+        let state = SyncState::open(&path, test_files::SCHEME).unwrap();
+        assert_eq!((state.walk(), state.files()), (&walk(), 3));
+        assert!(state.is_of("checksum") && !state.is_of("another"));
+        assert_eq!(state.find(Path::new("d")).unwrap(), None);
+        for (name, bytes, numbers) in [
+            ("a", None, &[0][..]),
+            ("b", Some(3), &[1, 2, 5]),
+            ("c", Some(0), &[]),
+        ] {
+            let file = state.find(Path::new(name)).unwrap().unwrap();
+            assert_eq!(state.stamp(file).unwrap().map(|stamp| stamp.bytes), bytes);
+            let mut found = Vec::new();
+            state
+                .for_each_document(file, |number, check, place| {
+                    assert_eq!(check, u64::from(number) << 40);
+                    assert_eq!(state.id(place)?, format!("{name}#{number}"));
+                    found.push(number);
+                    Ok(())
+                })
+                .unwrap();
+            assert_eq!(found, numbers);
+        }
+        let states = state.states().unwrap();
+        assert!(states.is_sorted_by_key(|state| state.hash));
+        assert_eq!(states.iter().flat_map(|state| &state.documents).count(), 4);
+    }
+
+    #[test]
+    fn a_state_that_is_damaged_or_of_another_scheme_is_ignored() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("state");
+        write_test_state(&path);
+        assert!(SyncState::open(&path, "another").is_none());
+        assert!(SyncState::open(&directory.path().join("missing"), test_files::SCHEME).is_none());
+        for at in test_files::body(&path) {
+            let flipped = test_files::with_flipped_byte(&path, at);
+            assert!(SyncState::open(&flipped, test_files::SCHEME).is_none());
+        }
+    }
+}

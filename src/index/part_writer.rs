@@ -1,0 +1,190 @@
+//! Writes the postings of one range of the blots; [`Part`](super::part::Part) reads them.
+
+use super::{
+    bucket::{self, NumberCodec},
+    part::{PartDescription, SectionLayout, border_bytes},
+    sections,
+};
+use crate::{
+    base::{
+        codec::{BitWriter, NumberCode},
+        error::{Error, Result},
+        files::SealedWriter,
+        parallel,
+    },
+    index::posting::{BUCKETS, FINE_POSTINGS, Inverted, Key, first_blot},
+};
+use std::{borrow::Cow, fs::File, io::BufWriter, io::Write, ops::Range, path::Path};
+
+/// Blots in a bucket: this many, up to twice that.
+const BUCKET_BLOTS: u64 = 32;
+
+/// Writes the postings of a range of buckets.
+pub fn write<K: Key>(
+    path: &Path,
+    inverted: &Inverted<K>,
+    scheme: &str,
+    buckets: Range<usize>,
+    threads: usize,
+) -> Result<()> {
+    let failed = |error| Error::io(path.display(), error);
+    let mut out = SealedWriter::create(path).map_err(failed)?;
+    let units = inverted.units_in(&buckets);
+    let is_fine = inverted.postings >= FINE_POSTINGS;
+    let first_blot = |unit| first_blot(inverted.bucket(unit), inverted.bits);
+    let writer = SectionWriter {
+        bits: inverted.bits,
+        buckets: buckets.clone(),
+        first_blot: &first_blot,
+        is_fine,
+        threads,
+        failed: &failed,
+    };
+    let count = |kind: usize| units.clone().map(|unit| inverted.lengths(unit)[kind]).sum();
+    let shared = writer.write(&mut out, set_numbers(inverted), &units, count(0), |unit| {
+        inverted.shared(unit).map(Cow::Owned)
+    })?;
+    let single = writer.write(
+        &mut out,
+        place_numbers(inverted.documents),
+        &units,
+        count(1),
+        |unit| inverted.single(unit),
+    )?;
+    let buckets = [buckets.start as u32, buckets.end as u32];
+    let description = PartDescription {
+        kind: sections::PART.kind.to_owned(),
+        scheme: scheme.to_owned(),
+        bits: inverted.bits,
+        buckets,
+        shared,
+        single,
+    };
+    out.finish(&description).map_err(failed)?;
+    Ok(())
+}
+
+/// Places among so many documents, all in one width.
+pub(super) fn place_numbers(documents: u32) -> NumberCodec {
+    NumberCodec::Fixed(32 - documents.saturating_sub(1).leading_zeros())
+}
+
+/// The code that fits how often each set is used.
+fn set_numbers<K: Key>(inverted: &Inverted<K>) -> NumberCodec {
+    NumberCodec::Code(NumberCode::for_counts(&inverted.sets.uses_by_length()))
+}
+
+pub(super) struct SectionWriter<'a> {
+    pub bits: u8,
+    pub buckets: Range<usize>,
+    /// Of the bucket of a unit.
+    pub first_blot: &'a (dyn Fn(usize) -> u64 + Sync),
+    pub is_fine: bool,
+    pub threads: usize,
+    pub failed: &'a dyn Fn(std::io::Error) -> Error,
+}
+
+impl SectionWriter<'_> {
+    /// Writes a section: units are encoded in parallel, and written in order.
+    pub fn write<'k, K: Key>(
+        &self,
+        out: &mut SealedWriter<BufWriter<File>>,
+        numbers: NumberCodec,
+        units: &Range<usize>,
+        blots: u64,
+        keys: impl Fn(usize) -> Result<Cow<'k, [K]>> + Sync,
+    ) -> Result<SectionLayout> {
+        let (bucket_bits, rice) = self.layout(blots);
+        let shift = self.bits - bucket_bits;
+        let start = out.position();
+        let first_bucket = (self.buckets.start as u64) << (bucket_bits - 8);
+        let mut directory: Vec<u64> = Vec::new();
+        let source = units.clone();
+        let encode = |unit| {
+            keys(unit).map(|keys| {
+                encode(
+                    &keys,
+                    (self.first_blot)(unit),
+                    shift,
+                    u32::from(rice),
+                    &numbers,
+                )
+            })
+        };
+        parallel::ordered_items(
+            self.threads,
+            source,
+            || encode,
+            |encoded: Result<EncodedUnit>| {
+                let encoded = encoded?;
+                let mut at = out.position() - start;
+                for (bucket, length) in encoded.buckets {
+                    directory.resize((bucket - first_bucket) as usize + 1, at);
+                    at += u64::from(length);
+                }
+                out.write_all(&encoded.bytes).map_err(self.failed)
+            },
+        )?;
+        let length = out.position() - start;
+        let buckets = self.buckets.len() << (bucket_bits - 8);
+        directory.resize(buckets + 1, length);
+        let (width, directory_start) = (border_bytes(length) as usize, out.position());
+        directory
+            .iter()
+            .try_for_each(|at| out.write_all(&at.to_le_bytes()[..width]))
+            .map_err(self.failed)?;
+        let directory = [directory_start, out.position() - directory_start];
+        Ok(SectionLayout {
+            blots,
+            bucket_bits,
+            rice,
+            numbers: numbers.shape(),
+            data: [start, length],
+            directory,
+        })
+    }
+
+    /// How many top bits make a bucket, and the parameter of the Rice code: about log2 of 0.69 times the mean gap.
+    fn layout(&self, blots: u64) -> (u8, u8) {
+        let all = blots * BUCKETS as u64 / self.buckets.len() as u64;
+        let least = if self.is_fine { 12 } else { 8 };
+        let bucket_bits =
+            ((all / BUCKET_BLOTS).max(1).ilog2() as u8).clamp(least, self.bits.min(40));
+        let gap = ((709_u128 << self.bits) / 1024 / u128::from(all.max(1))).max(1);
+        (
+            bucket_bits,
+            gap.ilog2().min(u32::from(self.bits - bucket_bits)) as u8,
+        )
+    }
+}
+
+struct EncodedUnit {
+    bytes: Vec<u8>,
+    /// The number and length of each bucket that is not empty.
+    buckets: Vec<(u64, u32)>,
+}
+
+/// Encodes the keys of a unit; `first_blot` is the least one of its bucket, whose bits the keys may miss.
+fn encode<K: Key>(
+    keys: &[K],
+    first_blot: u64,
+    shift: u8,
+    rice: u32,
+    numbers: &NumberCodec,
+) -> EncodedUnit {
+    let (mut bytes, mut bits, mut buckets) = (Vec::new(), BitWriter::default(), Vec::new());
+    for keys in keys.chunk_by(|one, two| one.blot() >> shift == two.blot() >> shift) {
+        let (start, number) = (bytes.len(), (first_blot | keys[0].blot()) >> shift);
+        bucket::put(
+            &mut bytes,
+            &mut bits,
+            keys,
+            number << shift,
+            |key| first_blot | key.blot(),
+            rice,
+            numbers,
+        );
+        buckets.push((number, (bytes.len() - start) as u32));
+    }
+    EncodedUnit { bytes, buckets }
+}
