@@ -17,23 +17,30 @@ use crate::base::{
 ///
 /// Memory: that of a view, and some 20 bytes a document more.
 pub struct IndexDiff<'i> {
+    /// All documents that are there in either state.
     pub view: View<'i>,
-    /// By document.
+    /// For each document, whether it is there in the earlier state.
     pub is_old: Vec<bool>,
+    /// For each document, whether it is there in the later state.
     pub is_new: Vec<bool>,
     /// How many contents have a document that is not there in both states.
     pub changed: u32,
 }
 
-impl<'i> IndexDiff<'i> {
-    /// The segments of the earlier state must be the first of the later one.
-    pub fn new(old: &View<'_>, new: &View<'i>) -> Result<Self> {
-        if old.content_at.len() > new.content_at.len() {
-            return Err(Error::Usage(
-                "the earlier state has segments that the later one does not have".to_owned(),
-            ));
-        }
-        let (mut contents, mut content_at) = (new.contents().to_vec(), new.content_at.clone());
+/// The contents of both states.
+struct UnitedContents {
+    /// Those of the later state, then those that only the earlier one has.
+    contents: Vec<ContentInfo>,
+    /// For each segment and place of the later state, its content here.
+    content_at: Vec<Vec<u32>>,
+    /// For each content of the earlier state, its number here.
+    of_old: Vec<ContentNo>,
+}
+
+impl UnitedContents {
+    fn new(old: &View<'_>, new: &View<'_>) -> Self {
+        let mut contents = new.contents().to_vec();
+        let mut content_at = new.content_at.clone();
         let mut of_old = vec![NO_CONTENT; old.contents().len()];
         for (was, is) in old.content_at.iter().zip(&mut content_at) {
             for (&was, is) in was.iter().zip(is).filter(|(was, _)| **was != NONE) {
@@ -44,28 +51,55 @@ impl<'i> IndexDiff<'i> {
                 of_old[ContentNo::new(was).index()] = ContentNo::new(*is);
             }
         }
-        let there = |view: &View<'_>| {
-            let mut there: Vec<Vec<bool>> = content_at
-                .iter()
-                .map(|places| vec![false; places.len()])
-                .collect();
-            view.documents
-                .iter()
-                .for_each(|listed| there[listed.segment as usize][listed.place as usize] = true);
-            there
-        };
-        let (in_old, in_new) = (there(old), there(new));
-        let at = |there: &[Vec<bool>], listed: &ViewRow| {
-            there[listed.segment as usize][listed.place as usize]
-        };
-        let gone = old.documents.iter().filter(|listed| !at(&in_new, listed));
-        let mut documents: Vec<ViewRow> = gone
-            .map(|listed| ViewRow {
-                content: of_old[listed.content.index()],
-                ..*listed
+        Self {
+            contents,
+            content_at,
+            of_old,
+        }
+    }
+
+    /// For each segment and place, whether its row is a document of a view.
+    fn rows_of(&self, view: &View<'_>) -> Vec<Vec<bool>> {
+        let mut rows: Vec<Vec<bool>> = self
+            .content_at
+            .iter()
+            .map(|places| vec![false; places.len()])
+            .collect();
+        for row in &view.documents {
+            rows[row.segment as usize][row.place as usize] = true;
+        }
+        rows
+    }
+}
+
+impl<'i> IndexDiff<'i> {
+    /// Compares two states; the segments of the earlier one must be the first of the later one.
+    pub fn new(old: &View<'_>, new: &View<'i>) -> Result<Self> {
+        if old.content_at.len() > new.content_at.len() {
+            return Err(Error::Usage(
+                "the earlier state has segments that the later one does not have".to_owned(),
+            ));
+        }
+        let united = UnitedContents::new(old, new);
+        let in_old = united.rows_of(old);
+        let in_new = united.rows_of(new);
+        let is_in =
+            |rows: &[Vec<bool>], row: &ViewRow| rows[row.segment as usize][row.place as usize];
+        let mut documents: Vec<ViewRow> = old
+            .documents
+            .iter()
+            .filter(|row| !is_in(&in_new, row))
+            .map(|row| ViewRow {
+                content: united.of_old[row.content.index()],
+                ..*row
             })
             .collect();
         documents.extend_from_slice(&new.documents);
+        let UnitedContents {
+            contents,
+            content_at,
+            ..
+        } = united;
         // A document that was replaced is there twice under one id: as it was, then as it is.
         let order =
             SortedIds::of(&new.with(documents.clone(), contents.clone(), content_at.clone()))?
@@ -74,13 +108,14 @@ impl<'i> IndexDiff<'i> {
             .into_iter()
             .map(|document| documents[document.index()])
             .collect();
-        let is_new: Vec<bool> = documents.iter().map(|listed| at(&in_new, listed)).collect();
-        let is_old: Vec<bool> = documents.iter().map(|listed| at(&in_old, listed)).collect();
+        let is_new: Vec<bool> = documents.iter().map(|row| is_in(&in_new, row)).collect();
+        let is_old: Vec<bool> = documents.iter().map(|row| is_in(&in_old, row)).collect();
         Ok(Self::changed_first(
             new, documents, contents, content_at, is_old, is_new,
         ))
     }
 
+    /// Renumbers the contents, so that those whose documents changed come first.
     fn changed_first(
         new: &View<'i>,
         mut documents: Vec<ViewRow>,

@@ -31,6 +31,7 @@ mod sync_state;
 mod test_files;
 mod verify;
 mod view;
+mod view_builder;
 mod word_file;
 
 pub use chunk_texts::{ChunkTextWriter, ChunkTexts};

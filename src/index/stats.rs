@@ -1,7 +1,7 @@
 //! What an index holds, in numbers.
 
 use super::{
-    Index, Segment, View,
+    Index, Part, Segment, View,
     merge::{MergedTarget, Merger},
 };
 use crate::{
@@ -75,18 +75,13 @@ pub struct DictionaryStats {
 
 const TOP: usize = 10;
 
-/// Reads everything once.
+/// Counts everything in an index, which is read once.
 pub fn stats(index: &Index, threads: usize) -> Result<Stats> {
     let manifest = &index.manifest;
-    let (scheme, generation, generations) = (
-        manifest.scheme.clone(),
-        manifest.generation,
-        manifest.generations(),
-    );
     let mut stats = Stats {
-        scheme,
-        generation,
-        generations,
+        scheme: manifest.scheme.clone(),
+        generation: manifest.generation,
+        generations: manifest.generations(),
         pins: manifest.pins.clone(),
         ..Stats::default()
     };
@@ -104,34 +99,7 @@ pub fn stats(index: &Index, threads: usize) -> Result<Stats> {
         .map(|words| dictionary_stats(&view, &words))
         .transpose()?;
     stats.disk_total = stats.disk.values().sum();
-    let per = |bytes: u64, of: u64| {
-        if of == 0 {
-            0.0
-        } else {
-            8.0 * bytes as f64 / of as f64
-        }
-    };
-    let section = |name: &str| stats.disk.get(name).copied().unwrap_or_default();
-    stats.bits_per_posting = per(
-        stats.disk_total - section("documents") - section("dictionary"),
-        stats.postings_stored,
-    );
-    let shared = |segment: &Segment| {
-        segment
-            .parts
-            .iter()
-            .map(|part| [part.shared_blots(), part.single_blots()])
-            .collect::<Vec<_>>()
-    };
-    let stored: Vec<[u64; 2]> = index.segments.iter().flat_map(shared).collect();
-    stats.bits_per_shared_blot = per(
-        section("shared blots") + section("shared directory"),
-        stored.iter().map(|blots| blots[0]).sum(),
-    );
-    stats.bits_per_singleton = per(
-        section("singletons") + section("singleton directory"),
-        stored.iter().map(|blots| blots[1]).sum(),
-    );
+    stats.add_bits(index);
     stats.df = df_stats(&lengths);
     Ok(stats)
 }
@@ -234,6 +202,34 @@ impl Stats {
         (self.sets, self.set_members) = (sets, members);
         self.add_lengths(&lengths);
         Ok(Some(lengths))
+    }
+
+    /// Divides bytes on disk by what they hold.
+    fn add_bits(&mut self, index: &Index) {
+        let bits_per = |bytes: u64, count: u64| {
+            if count == 0 {
+                0.0
+            } else {
+                8.0 * bytes as f64 / count as f64
+            }
+        };
+        let section = |name: &str| self.disk.get(name).copied().unwrap_or_default();
+        let parts = || index.segments.iter().flat_map(|segment| &segment.parts);
+        let bits_per_posting = bits_per(
+            self.disk_total - section("documents") - section("dictionary"),
+            self.postings_stored,
+        );
+        let bits_per_shared_blot = bits_per(
+            section("shared blots") + section("shared directory"),
+            parts().map(Part::shared_blots).sum(),
+        );
+        let bits_per_singleton = bits_per(
+            section("singletons") + section("singleton directory"),
+            parts().map(Part::single_blots).sum(),
+        );
+        self.bits_per_posting = bits_per_posting;
+        self.bits_per_shared_blot = bits_per_shared_blot;
+        self.bits_per_singleton = bits_per_singleton;
     }
 
     fn add_disk(&mut self, segment: &Segment) {

@@ -10,11 +10,12 @@ use super::{
         NONE,
     },
     open::{Index, RowLocation, Segment},
+    view_builder::{ViewBuilder, members_of},
     word_file::WordMerger,
 };
 use crate::{
     base::{
-        error::{Error, Place, Result},
+        error::Result,
         ids::{ContentNo, DocNo},
         parallel,
     },
@@ -24,7 +25,6 @@ use crate::{
 };
 use rayon::prelude::*;
 use std::{
-    collections::HashMap,
     ops::Range,
     sync::atomic::{AtomicBool, AtomicU32, Ordering},
 };
@@ -37,18 +37,20 @@ const LOOK_UP: u64 = 16;
 /// The content of a document whose postings stand in another segment, which the view does not have.
 pub(super) const NO_CONTENT: ContentNo = ContentNo::new(NONE);
 
-/// Memory: some 40 bytes a document; while several indexes are made one, some 80 more.
+/// The live documents and contents of one index, or of several as if they were one.
+///
+/// Memory: some 40 bytes a document; while several indexes become one, some 80 more.
 pub struct View<'i> {
     pub(super) bits: u8,
     pub(super) segments: Vec<&'i Segment>,
     pub(super) documents: Vec<ViewRow>,
-    contents: Vec<ContentInfo>,
+    pub(super) contents: Vec<ContentInfo>,
     /// The documents of all contents, one after the other, and where each content's end.
-    members: Vec<DocNo>,
-    ends: Vec<usize>,
+    pub(super) members: Vec<DocNo>,
+    pub(super) ends: Vec<usize>,
     /// For each segment and place, the content whose postings stand there; `NONE` if they do not count any more.
     pub(super) content_at: Vec<Vec<u32>>,
-    numbering: Renumbering,
+    pub(super) numbering: Renumbering,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -61,17 +63,19 @@ pub(super) struct ViewRow {
 /// A distinct text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContentInfo {
+    /// Its number of tokens.
     pub tokens: u32,
-    /// Distinct ones, also those that an index of shared chunks does not hold.
+    /// Its distinct blots, also those that an index of shared chunks does not hold.
     pub blots: u32,
     /// Those of them that the index holds.
     pub posted: u32,
+    /// The hash of its tokens, if it is known.
     pub hash: Option<u128>,
 }
 
 /// What numbers documents get when they are written anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Renumbering {
+pub(super) enum Renumbering {
     /// From 0, without gaps.
     Dense,
     /// Those they have: there are older segments, which are left as they are.
@@ -82,7 +86,7 @@ enum Renumbering {
 
 /// Which rows of segments that newer ones follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum RowFilter {
+pub(super) enum RowFilter {
     /// Documents.
     Documented,
     /// Contents that are posted, and whose own document is gone.
@@ -91,7 +95,7 @@ enum RowFilter {
 
 impl Renumbering {
     /// Whether the postings of a row are taken, and whether the row is.
-    fn takes(self, is_posted: bool, is_listed: bool) -> (bool, bool) {
+    pub(super) fn takes(self, is_posted: bool, is_listed: bool) -> (bool, bool) {
         match self {
             Self::Dense | Self::Kept => (is_posted, is_listed),
             Self::Fixed(RowFilter::Documented) => (is_posted && is_listed, is_listed),
@@ -103,11 +107,13 @@ impl Renumbering {
 }
 
 impl<'i> View<'i> {
+    /// The documents and contents of one index.
     pub fn of(index: &'i Index) -> Result<Self> {
         Self::over(&[index], &mut |_, _| {})
     }
 
-    /// Several indexes as one. Of documents with one id the first is kept; of others with another content `refused` is told.
+    /// Several indexes as one. Of documents with one id the first is kept; `refused` is called with
+    /// each later one that has another content.
     pub fn over(indexes: &[&'i Index], refused: &mut dyn FnMut(&Index, &str)) -> Result<Self> {
         let mut building = ViewBuilder::new(
             indexes.iter().map(|index| (*index, 0)).collect(),
@@ -187,17 +193,17 @@ impl<'i> View<'i> {
         }
     }
 
-    /// By number, in the order of their first document.
+    /// The contents by number, in the order of their first document.
     pub fn contents(&self) -> &[ContentInfo] {
         &self.contents
     }
 
-    /// How many; they are counted from 0.
+    /// How many documents there are; they are numbered from 0.
     pub fn documents(&self) -> usize {
         self.documents.len()
     }
 
-    /// Where its row stands.
+    /// Where the row of a document is.
     pub fn at(&self, document: DocNo) -> RowLocation {
         let ViewRow { segment, place, .. } = self.documents[document.index()];
         RowLocation {
@@ -206,22 +212,25 @@ impl<'i> View<'i> {
         }
     }
 
+    /// The content of a document.
     pub fn content_of(&self, document: DocNo) -> ContentNo {
         self.documents[document.index()].content
     }
 
-    /// In rising order, and never none; the first is the representative.
+    /// The documents of a content in rising order, at least one; the first is the representative.
     pub fn documents_of(&self, content: ContentNo) -> &[DocNo] {
         let at = content.index();
         let start = if at == 0 { 0 } else { self.ends[at - 1] };
         &self.members[start..self.ends[at]]
     }
 
+    /// The id of a document.
     pub fn id(&self, document: DocNo) -> Result<String> {
         let ViewRow { segment, place, .. } = self.documents[document.index()];
         self.segments[segment as usize].documents.id(place)
     }
 
+    /// The row of a document.
     pub fn row(&self, document: DocNo) -> Result<DocumentRow> {
         let ViewRow { segment, place, .. } = self.documents[document.index()];
         self.segments[segment as usize].documents.row(place)
@@ -235,7 +244,7 @@ impl<'i> View<'i> {
         self.sets_in(&(0..BUCKETS), threads)
     }
 
-    /// The same of a range of blots, by their top eight bits: only the parts that have them need be open.
+    /// The sets of a range of blots, by their top eight bits: only the parts that have them need be open.
     pub fn sets_in(&self, buckets: &Range<usize>, threads: usize) -> Result<Sets> {
         let mut ranges = self.ranges();
         ranges.retain(|slices| buckets.contains(&(slices.start / (SLICES / BUCKETS))));
@@ -330,7 +339,7 @@ impl<'i> View<'i> {
             }
             Ok(())
         })?;
-        // What is wrong is found, and told, on the other road.
+        // The merger, which is used then, finds and reports what is wrong.
         Ok(is_sound)
     }
 
@@ -362,7 +371,7 @@ impl<'i> View<'i> {
             .then(|| uses.into_iter().map(AtomicU32::into_inner).collect()))
     }
 
-    /// The same without some blots, and how many of each content's blots these are.
+    /// All sets, leaving out some blots, and how many blots of each content were left out.
     pub fn sets_without(
         &self,
         left_out: &ExcludedBlots<'_>,
@@ -403,7 +412,8 @@ impl<'i> View<'i> {
         Ok(())
     }
 
-    /// Calls `each` with every blot of several contents in rising order, and what `of` says of them, which is asked on many threads.
+    /// Calls `each` with every blot of several contents in rising order, and with what `of` makes of
+    /// these contents; `of` runs on many threads.
     pub fn for_each_shared<T: Send>(
         &self,
         threads: usize,
@@ -470,7 +480,7 @@ impl<'i> View<'i> {
         let written = |document: DocNo| -> Result<IndexedDocument> {
             let (row, content) = (self.row(document)?, self.content_of(document));
             let row = match self.numbering {
-                // Nobody looks for a document that is gone, and two of them may have had one id.
+                // A document that is gone is never looked up, and two of them may have had one id.
                 Renumbering::Fixed(RowFilter::Undocumented) => {
                     return Ok(IndexedDocument {
                         id: row.number.to_string(),
@@ -533,256 +543,4 @@ impl<'i> View<'i> {
             .map(|content| u64::from(content.posted))
             .sum()
     }
-}
-
-/// A view in the making.
-struct ViewBuilder<'i> {
-    /// Each with the first segment that is looked at.
-    indexes: Vec<(&'i Index, usize)>,
-    numbering: Renumbering,
-    documents: Vec<ViewRow>,
-    contents: Vec<ContentInfo>,
-    /// For each index and number, the content whose postings it has.
-    content_of: Vec<Vec<ContentNo>>,
-    before: EarlierIndexes,
-}
-
-/// What the indexes that were looked at have, the first of each: to ask each of many indexes would take long.
-#[derive(Default)]
-struct EarlierIndexes {
-    /// By the hash of the id.
-    documents: HashMap<u64, (usize, RowLocation)>,
-    /// By the hash of the content: under what number it is posted.
-    contents: HashMap<u128, (usize, u32)>,
-}
-
-/// A live row: its number comes first, for the order.
-type LiveRow = (u32, RowLocation);
-
-impl<'i> ViewBuilder<'i> {
-    fn new(indexes: Vec<(&'i Index, usize)>, numbering: Renumbering) -> Self {
-        let content_of = indexes
-            .iter()
-            .map(|(index, _)| vec![NO_CONTENT; index.manifest.numbers as usize])
-            .collect();
-        Self {
-            indexes,
-            numbering,
-            documents: Vec::new(),
-            contents: Vec::new(),
-            content_of,
-            before: EarlierIndexes::default(),
-        }
-    }
-
-    /// Takes the documents of an index.
-    fn list(&mut self, number: usize, refused: &mut dyn FnMut(&Index, &str)) -> Result<()> {
-        let (index, from) = self.indexes[number];
-        let first_segment: usize = self.indexes[..number]
-            .iter()
-            .map(|(index, from)| index.segments.len() - from)
-            .sum();
-        let mut live = Vec::<LiveRow>::new();
-        let mut is_owned = vec![false; index.manifest.numbers as usize];
-        for segment in from..index.segments.len() {
-            let documents = &index.segments[segment].documents;
-            for place in 0..documents.len() {
-                let row = documents.row(place)?;
-                if row.number.max(row.representative) >= index.manifest.numbers {
-                    return Err(documents
-                        .file()
-                        .damaged(0, format!("document {} is beyond all numbers", row.number)));
-                }
-                let is_posted = !row.is_alias() && index.is_posted(segment, row.number)?;
-                let (owns, counts) = self
-                    .numbering
-                    .takes(is_posted, index.is_listed(segment, row.number)?);
-                is_owned[row.number as usize] |= owns;
-                if counts {
-                    live.push((row.number, RowLocation { segment, place }));
-                }
-            }
-        }
-        live.sort_unstable();
-        for &(_, at) in &live {
-            let row = index.row(at)?;
-            if self.is_known(number, at, &row, refused)? {
-                continue;
-            }
-            let content = match self.owner(number, &row) {
-                owner if owner.0 != number || is_owned[row.representative as usize] => {
-                    self.content(owner, &row)
-                }
-                _ if self.numbering != Renumbering::Dense => NO_CONTENT,
-                _ => return Err(lost(index, at, &row)),
-            };
-            let segment = (first_segment + at.segment - from) as u32;
-            self.documents.push(ViewRow {
-                segment,
-                place: at.place,
-                content,
-            });
-        }
-        if number + 1 < self.indexes.len() {
-            self.remember(number, &live)?;
-        }
-        Ok(())
-    }
-
-    /// Another index comes after this one.
-    fn remember(&mut self, number: usize, live: &[LiveRow]) -> Result<()> {
-        let (index, from) = self.indexes[number];
-        for &(_, at) in live {
-            self.before
-                .documents
-                .entry(index.row(at)?.id_hash())
-                .or_insert((number, at));
-        }
-        for segment in from..index.segments.len() {
-            let documents = &index.segments[segment].documents;
-            for place in 0..documents.len() {
-                let row = documents.row(place)?;
-                if let Some(hash) = row.hash
-                    && !row.is_alias()
-                    && index.is_posted(segment, row.number)?
-                {
-                    self.before
-                        .contents
-                        .entry(hash)
-                        .or_insert((number, row.number));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether an earlier index has a document with this id.
-    fn is_known(
-        &self,
-        number: usize,
-        at: RowLocation,
-        row: &DocumentRow,
-        refused: &mut dyn FnMut(&Index, &str),
-    ) -> Result<bool> {
-        let Some(&(earlier, found)) = self.before.documents.get(&row.id_hash()) else {
-            return Ok(false);
-        };
-        let id = self.indexes[number].0.id(at)?;
-        let known = if self.indexes[earlier].0.id(found)? == id {
-            Some((earlier, found))
-        } else {
-            self.search(number, &id)?
-        };
-        let Some((earlier, found)) = known else {
-            return Ok(false);
-        };
-        if row.hash.is_none() || self.indexes[earlier].0.row(found)?.hash != row.hash {
-            refused(self.indexes[number].0, &id);
-        }
-        Ok(true)
-    }
-
-    /// Another id had the same hash: every earlier index is asked.
-    fn search(&self, number: usize, id: &str) -> Result<Option<(usize, RowLocation)>> {
-        for (earlier, (index, _)) in self.indexes[..number].iter().enumerate() {
-            if let Some(at) = index.find_id(id)? {
-                return Ok(Some((earlier, at)));
-            }
-        }
-        Ok(None)
-    }
-
-    /// Which index has the postings of a content, and under what number.
-    fn owner(&self, number: usize, row: &DocumentRow) -> (usize, u32) {
-        let before = row.hash.and_then(|hash| self.before.contents.get(&hash));
-        before.copied().unwrap_or((number, row.representative))
-    }
-
-    fn content(&mut self, (index, number): (usize, u32), row: &DocumentRow) -> ContentNo {
-        let content = &mut self.content_of[index][number as usize];
-        if *content == NO_CONTENT {
-            *content = ContentNo::from_index(self.contents.len());
-            self.contents.push(ContentInfo {
-                tokens: row.tokens,
-                blots: row.blots,
-                posted: row.posted,
-                hash: row.hash,
-            });
-        }
-        *content
-    }
-
-    fn finish(self) -> Result<View<'i>> {
-        let mut content_at = Vec::new();
-        for ((index, from), content_of) in self.indexes.iter().zip(&self.content_of) {
-            for segment in *from..index.segments.len() {
-                let documents = &index.segments[segment].documents;
-                let content = |place: u32| -> Result<u32> {
-                    let row = documents.row(place)?;
-                    Ok(
-                        if !row.is_alias() && index.is_posted(segment, row.number)? {
-                            content_of[row.number as usize].get()
-                        } else {
-                            NONE
-                        },
-                    )
-                };
-                content_at.push((0..documents.len()).map(content).collect::<Result<_>>()?);
-            }
-        }
-        let (members, ends) = members_of(&self.documents, self.contents.len());
-        let segments = self
-            .indexes
-            .iter()
-            .flat_map(|(index, from)| &index.segments[*from..])
-            .collect();
-        let bits = self
-            .indexes
-            .first()
-            .map_or(32, |(index, _)| index.scheme.bits);
-        Ok(View {
-            bits,
-            segments,
-            documents: self.documents,
-            contents: self.contents,
-            members,
-            ends,
-            content_at,
-            numbering: self.numbering,
-        })
-    }
-}
-
-fn lost(index: &Index, at: RowLocation, row: &DocumentRow) -> Error {
-    let place = Place::file(index.segments[at.segment].documents.file().name().clone());
-    Error::damaged(
-        place,
-        format!(
-            "document {} stands for {}, and is not there",
-            row.representative, row.number
-        ),
-    )
-}
-
-/// The documents of each content: counting, then placing.
-fn members_of(documents: &[ViewRow], contents: usize) -> (Vec<DocNo>, Vec<usize>) {
-    let mut ends = vec![0; contents];
-    let posted = || {
-        DocNo::first(documents.len())
-            .zip(documents)
-            .filter(|(_, listed)| listed.content != NO_CONTENT)
-    };
-    posted().for_each(|(_, listed)| ends[listed.content.index()] += 1);
-    let mut sum = 0;
-    for end in &mut ends {
-        sum += *end;
-        *end = sum - *end;
-    }
-    let mut members = vec![DocNo::default(); sum];
-    for (document, listed) in posted() {
-        let end = &mut ends[listed.content.index()];
-        members[*end] = document;
-        *end += 1;
-    }
-    (members, ends)
 }
