@@ -1,7 +1,9 @@
 //! Neighbouring blots with their numbers, as they stand in a part.
 //!
-//! The number of blots and the bytes of their gaps, as varints; the gaps, to the blot before less one (to the bucket's start for the first), in a Rice
-//! code; then, from the next byte on, the numbers: of sets in a prefix code, of documents in a fixed width. So a blot is sought among gaps alone.
+//! The number of blots and the bytes of their gaps, as varints; the gaps, to the blot before less
+//! one (to the bucket's start for the first), in a Rice code; then, from the next byte on, the
+//! numbers: of sets in a prefix code, of documents in a fixed width. So a blot is sought among gaps
+//! alone.
 
 use crate::{
     base::codec::{BitReader, BitWriter, Fields, NumberCode, put_varint},
@@ -18,6 +20,7 @@ pub enum NumberShape {
     Fixed(u8),
 }
 
+/// How the numbers of a section are encoded.
 #[derive(Debug, Clone)]
 pub enum NumberCodec {
     Code(NumberCode),
@@ -25,6 +28,7 @@ pub enum NumberCodec {
 }
 
 impl NumberCodec {
+    /// The description of this code, as it is written to files.
     pub fn shape(&self) -> NumberShape {
         match self {
             Self::Code(code) => NumberShape::Code(code.widths().to_vec()),
@@ -32,6 +36,7 @@ impl NumberCodec {
         }
     }
 
+    /// The code with this description; none if there is no such code.
     pub fn of(shape: &NumberShape) -> Option<Self> {
         match shape {
             NumberShape::Code(widths) => NumberCode::of_widths(widths).map(Self::Code),
@@ -63,7 +68,8 @@ impl NumberCodec {
     }
 }
 
-/// Appends a bucket: what is to be written into it, and the least blot it may have. `bits` is scratch space.
+/// Appends a bucket: what is to be written into it, and the least blot it may have. `bits` is
+/// scratch space.
 pub fn put<K: Key>(
     out: &mut Vec<u8>,
     bits: &mut BitWriter,
@@ -104,6 +110,7 @@ pub struct EncodedBucket<'a> {
 pub struct BrokenBucket;
 
 impl<'a> EncodedBucket<'a> {
+    /// Reads the head of a bucket whose blots lie in a range.
     pub fn new(bytes: &'a [u8], range: [u64; 2], rice: u32) -> Result<Self, BrokenBucket> {
         let mut fields = Fields::new(bytes);
         let blots = fields

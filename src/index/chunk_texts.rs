@@ -1,6 +1,8 @@
-//! The text of chunks, beside an index of shared chunks: with it they can be read without the documents.
+//! The text of chunks, beside an index of shared chunks: with it they can be read without the
+//! documents.
 //!
-//! The texts stand one after the other, by rising blot; then of each its blot and where its text ends.
+//! The texts stand one after the other, by rising blot; then of each its blot and where its text
+//! ends.
 
 use super::{
     manifest::{FileSeal, Manifest},
@@ -19,7 +21,7 @@ use std::{
 
 /// A blot, and where a text ends.
 const ENTRY_BYTES: u64 = 16;
-/// So much of the entries is copied at a time.
+/// Bytes of the entries that are copied at a time.
 const PIECE_BYTES: u64 = 1 << 16;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -31,7 +33,7 @@ struct ChunkTextsDescription {
     entries: u64,
 }
 
-/// Writes such a file; entries wait on disk for the last text.
+/// Writes the texts of chunks; the entries wait in a temporary file until the last text is written.
 pub struct ChunkTextWriter {
     out: SealedWriter<BufWriter<File>>,
     path: PathBuf,
@@ -41,6 +43,7 @@ pub struct ChunkTextWriter {
 }
 
 impl ChunkTextWriter {
+    /// Creates the file; `directory` is for temporary ones.
     pub fn create(path: PathBuf, directory: &TempDir) -> Result<Self> {
         let out = SealedWriter::create(&path).map_err(|error| Error::io(path.display(), error))?;
         Ok(Self {
@@ -67,7 +70,7 @@ impl ChunkTextWriter {
         Ok(())
     }
 
-    /// Says what the manifest must say of it.
+    /// Closes the file, and returns its entry in the manifest.
     pub fn finish(mut self) -> Result<FileSeal> {
         let failed = |error: io::Error| Error::io(self.path.display(), error);
         self.entries.append(&self.piece)?;
@@ -89,14 +92,14 @@ impl ChunkTextWriter {
     }
 }
 
-/// Such a file.
+/// The texts of the chunks of an index.
 pub struct ChunkTexts {
     file: Sealed,
     description: ChunkTextsDescription,
 }
 
 impl ChunkTexts {
-    /// That of an index, if it has one.
+    /// Opens the texts of an index, if it has any.
     pub fn of(manifest: &Manifest, directory: &Path) -> Result<Option<Self>> {
         let Some(seal) = &manifest.texts else {
             return Ok(None);

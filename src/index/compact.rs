@@ -1,6 +1,7 @@
 //! Several segments, or several indexes, written anew as one segment.
 //!
-//! Of a whole index the documents are numbered anew, without gaps: what comes out is, byte for byte, what `build` makes of the same documents.
+//! Of a whole index the documents are numbered anew, without gaps: what comes out is, byte for
+//! byte, what `build` makes of the same documents.
 
 use super::{
     documents::CommitEffects,
@@ -18,7 +19,7 @@ use crate::{
 };
 use std::{collections::BTreeMap, ops::Range, path::Path};
 
-/// Segments are made into one when there are so many.
+/// With this many segments between two pins, some of them are joined.
 const MOST_SEGMENTS: usize = 8;
 
 impl Index {
@@ -30,8 +31,10 @@ impl Index {
         })
     }
 
-    /// Which neighbouring segments should be made into one, if they pile up: small ones go together, until the next one is more than
-    /// twice as large as all that are newer. So a posting is written anew only as often as the index doubles. Segments before and after a pinned generation stay apart.
+    /// Which neighbouring segments should be made into one, if they pile up: small ones go
+    /// together, until the next one is more than twice as large as all that are newer. So a posting
+    /// is written anew only as often as the index doubles. Segments before and after a pinned
+    /// generation stay apart.
     pub fn piled_up(&self) -> Option<Range<usize>> {
         self.manifest
             .groups()
@@ -55,7 +58,8 @@ impl Index {
             from -= 1;
             newer += sizes[from];
         }
-        // With sizes that double from one to the next there is no pile, but the last two are still one too many. Before a pin two may have to stay two.
+        // With sizes that double from one to the next there is no pile, but the last two are still
+        // one too many. Before a pin two may have to stay two.
         let least = if group.end == self.segments.len() {
             2
         } else {
@@ -92,7 +96,8 @@ impl Index {
         self.segments.len() <= 1
     }
 
-    /// Writes some neighbouring segments as one, and gives the manifest that names it. Of older ones than the newest two may be left, see `Index::joined`.
+    /// Writes some neighbouring segments as one, and gives the manifest that names it. Of older
+    /// ones than the newest two may be left, see `Index::joined`.
     pub fn compacted(&self, range: Range<usize>, resources: &Resources) -> Result<Manifest> {
         if range.end < self.segments.len() {
             return self.joined(range, resources);
@@ -130,8 +135,10 @@ impl Index {
         })
     }
 
-    /// The same of segments that newer ones follow, which may say something of any number in them: documents and contents keep their numbers. A content whose
-    /// first document is gone stands under the number of that, in a segment of its own, of which the next one says that its documents are gone.
+    /// The same of segments that newer ones follow, which may say something of any number in them:
+    /// documents and contents keep their numbers. A content whose first document is gone stands
+    /// under the number of that, in a segment of its own, of which the next one says that its
+    /// documents are gone.
     fn joined(&self, range: Range<usize>, resources: &Resources) -> Result<Manifest> {
         let end = self.manifest.segments[range.end - 1].changes[1];
         let then = Self::open_as_of(&self.directory, &self.manifest.at(&self.directory, end)?)?;
@@ -246,11 +253,15 @@ impl Index {
 
 /// Where an index is written that is made of others.
 pub struct IndexRewrite<'a> {
+    /// Where the new files go.
     pub directory: &'a Path,
+    /// The generation that the rewrite makes.
     pub generation: u64,
     /// The first and the last generation whose changes it holds.
     pub changes: [u64; 2],
+    /// The scheme of the index.
     pub scheme: &'a str,
+    /// How many parts the postings are cut into.
     pub parts: u32,
     /// Only a range of the blots.
     pub range: Option<BlotRange>,

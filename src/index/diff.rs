@@ -1,7 +1,8 @@
 //! Two states of one index as one, so that what changed between them is looked for once.
 //!
-//! What two contents share depends on nothing but these two: a pair that is there before and after shares the same. So all documents that are there in either
-//! state stand side by side, and each says in which it is.
+//! What two contents share depends on nothing but these two: a pair that is there before and after
+//! shares the same. So all documents that are there in either state stand side by side, and each
+//! says in which it is.
 
 use super::{
     merge::NONE,
@@ -13,7 +14,8 @@ use crate::base::{
     ids::ContentNo,
 };
 
-/// An earlier state and a later one. Contents whose documents changed come first, then the others; documents stand in the order of their ids.
+/// An earlier state and a later one. Contents whose documents changed come first, then the others;
+/// documents stand in the order of their ids.
 ///
 /// Memory: that of a view, and some 20 bytes a document more.
 pub struct IndexDiff<'i> {

@@ -1,7 +1,9 @@
 //! The documents of a segment: a row each, their ids, and the orders in which they are looked up.
 //!
-//! A row has 52 bytes: number, representative, size, tokens, blots, hash, hash of the id, posted blots. Rows stand by rising number. Two lists of row numbers, by the hash of the id and by the hash of the content, find a document without reading the rest.
-//! What the commit did to documents of older segments stands here as well: see [`CommitEffects`].
+//! A row has 52 bytes: number, representative, size, tokens, blots, hash, hash of the id, posted
+//! blots. Rows stand by rising number. Two lists of row numbers, by the hash of the id and by the
+//! hash of the content, find a document without reading the rest. What the commit did to documents
+//! of older segments stands here as well: see [`CommitEffects`].
 
 use super::{
     id_section::{IdSection, Section, section},
@@ -19,13 +21,17 @@ use xxhash_rust::xxh3::xxh3_64;
 /// What an index knows of a document, but for its id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DocumentRow {
+    /// Its number in the index.
     pub number: u32,
-    /// Whose postings are those of this content: the first document that had it. It may be gone itself, its number stays taken.
+    /// Whose postings are those of this content: the first document that had it. It may be gone
+    /// itself, its number stays taken.
     pub representative: u32,
     /// Of the text; none if the program that made the blots did not tell.
     pub bytes: Option<u64>,
+    /// How many tokens it has.
     pub tokens: u32,
-    /// Distinct ones that the document has, also where an index of shared chunks does not hold them: what shares are of.
+    /// Distinct ones that the document has, also where an index of shared chunks does not hold
+    /// them: what shares are of.
     pub blots: u32,
     /// Those of them that the index holds.
     pub posted: u32,
@@ -38,13 +44,15 @@ const ROW_BYTES: usize = 52;
 /// Rows of version 2 of the index did not say how many blots are posted.
 const OLD_ROW_BYTES: u64 = 48;
 const UNKNOWN_BYTES: u64 = u64::MAX;
-/// So often a hash says where to look, before it is sought by halves.
+/// Steps of an interpolation search, before a bisection takes over.
 const GUESSES: u32 = 12;
 
 /// A row and its id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexedDocument {
+    /// The id of the document.
     pub id: String,
+    /// All else that the index knows of it.
     pub row: DocumentRow,
 }
 
@@ -89,6 +97,7 @@ impl DocumentRow {
         self.id_hash
     }
 
+    /// Whether the postings of this content belong to another document.
     pub fn is_alias(&self) -> bool {
         self.number != self.representative
     }
@@ -141,7 +150,8 @@ struct DocumentsDescription {
 pub struct CommitEffects {
     /// In older segments neither the rows nor the postings of these numbers count any more.
     pub retired: NumberSet,
-    /// In older segments the rows of these numbers do not count any more, but their postings do: other documents have the same content.
+    /// In older segments the rows of these numbers do not count any more, but their postings do:
+    /// other documents have the same content.
     pub gone: NumberSet,
     /// The numbers that no document has, after this commit.
     pub free: NumberSet,
@@ -227,6 +237,7 @@ pub struct Documents {
 }
 
 impl Documents {
+    /// Opens the file and checks that its description makes sense.
     pub fn open(path: &Path) -> Result<Self> {
         let file = Sealed::open(path)?;
         let description: DocumentsDescription = file.describe()?;
@@ -265,6 +276,7 @@ impl Documents {
         })
     }
 
+    /// The file itself.
     pub fn file(&self) -> &Sealed {
         &self.file
     }
@@ -292,10 +304,12 @@ impl Documents {
         Ok(self.effects.get_or_init(|| effects))
     }
 
+    /// How many documents there are.
     pub fn len(&self) -> u32 {
         self.description.rows as u32
     }
 
+    /// Whether there is no document.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -370,8 +384,9 @@ impl Documents {
         Ok(None)
     }
 
-    /// The first of a list with at least this hash. Hashes are spread evenly, so that the hash itself says about where: a few steps instead of a
-    /// bisection. Should they not be, bisection ends it.
+    /// The first of a list with at least this hash. Hashes are spread evenly, so that the hash
+    /// itself says about where: a few steps instead of a bisection. Should they not be, bisection
+    /// ends it.
     fn first_by_hash(
         &self,
         list: &Section,
@@ -403,7 +418,8 @@ impl Documents {
         Ok(low)
     }
 
-    /// Calls `each` with the place of every alias of a representative, which may be of another segment.
+    /// Calls `each` with the place of every alias of a representative, which may be of another
+    /// segment.
     pub fn for_each_alias(
         &self,
         representative: u32,
@@ -450,6 +466,7 @@ impl Documents {
         Ok(low)
     }
 
+    /// The id of the document at a place.
     pub fn id(&self, place: u32) -> Result<String> {
         self.description.ids.get(&self.file, place)
     }

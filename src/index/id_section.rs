@@ -1,6 +1,7 @@
 //! Ids of documents in a sealed file, found by their place.
 //!
-//! Of each id the length it shares with the one before, and the rest; every [`BLOCK_IDS`]th starts afresh.
+//! An id is the length of the beginning that it shares with the id before, and the rest of it.
+//! Every [`BLOCK_IDS`]th id is written in full.
 
 use crate::base::{
     codec::{Fields, put_varint},
@@ -22,6 +23,7 @@ pub fn section<W: Write>(out: &mut SealedWriter<W>, bytes: &[u8]) -> io::Result<
 
 const BLOCK_IDS: usize = 16;
 
+/// Where the ids are in a file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct IdSection {
     id_section: Section,
@@ -30,6 +32,7 @@ pub struct IdSection {
 }
 
 impl IdSection {
+    /// Writes ids and says where they are.
     pub fn write<'a, W: Write>(
         out: &mut SealedWriter<W>,
         all: impl Iterator<Item = &'a str>,
@@ -56,11 +59,12 @@ impl IdSection {
         })
     }
 
-    /// Whether there can be so many.
+    /// Whether the section can have this many ids.
     pub fn fits(&self, count: u64) -> bool {
         self.id_blocks[1] == 8 * count.div_ceil(BLOCK_IDS as u64)
     }
 
+    /// The id at a place.
     pub fn get(&self, file: &Sealed, place: u32) -> Result<String> {
         let block = u64::from(place) / BLOCK_IDS as u64;
         let at = self.id_blocks[0] + 8 * block;

@@ -1,8 +1,9 @@
 //! What a commit does to the documents that an index has.
 //!
-//! A document that is removed or replaced loses its row. Its postings go with it, unless another document has the same content: then they
-//! stay where they are, and so does the number they stand under. Numbers that nothing stands under any more are free, and are given to the
-//! documents of later commits, the least first.
+//! A document that is removed or replaced loses its row. Its postings go with it, unless another
+//! document has the same content: then they stay where they are, and so does the number they stand
+//! under. Numbers that nothing stands under any more are free, and are given to the documents of
+//! later commits, the least first.
 
 use super::{
     documents::{CommitEffects, DocumentRow},
@@ -32,6 +33,7 @@ pub enum IndexMatch {
 }
 
 impl<'i> IndexChange<'i> {
+    /// Starts with no change.
     pub fn new(index: &'i Index) -> Self {
         Self {
             index,
@@ -39,6 +41,7 @@ impl<'i> IndexChange<'i> {
         }
     }
 
+    /// Whether no document is removed or replaced.
     pub fn is_empty(&self) -> bool {
         self.removed.is_empty()
     }
@@ -68,12 +71,14 @@ impl<'i> IndexChange<'i> {
         })
     }
 
+    /// Removes the document with an id; false if there is none.
     pub fn remove(&mut self, id: &str) -> Result<bool> {
         let found = self.index.find_id(id)?;
         self.removed.extend(found);
         Ok(found.is_some())
     }
 
+    /// Whether the index has a dictionary.
     pub fn has_dictionary(&self) -> bool {
         self.index.manifest.dictionary
     }
@@ -83,11 +88,13 @@ impl<'i> IndexChange<'i> {
         self.removed.len() as u64
     }
 
+    /// Removes the document of a row.
     pub fn remove_at(&mut self, at: RowLocation) {
         self.removed.insert(at);
     }
 
-    /// What happens to older segments, the numbers of `added` new documents, and the first number that was never given.
+    /// What happens to older segments, the numbers of `added` new documents, and the first number
+    /// that was never given.
     ///
     /// `reused` are the numbers of posted contents that new documents have.
     pub fn settle(

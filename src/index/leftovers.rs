@@ -28,7 +28,8 @@ pub fn ensure_new(directory: &Path) -> Result<()> {
     }
 }
 
-/// Removes the files of an index that its manifest does not name: those of a writer that died, or that were replaced.
+/// Removes the files of an index that its manifest does not name: those of a writer that died, or
+/// that were replaced.
 pub fn sweep(directory: &Path, manifest: Option<&Manifest>) -> Result<()> {
     let is_kept = |name: &str| {
         name == LOCK || name == NAME || manifest.is_some_and(|manifest| manifest.names(name))

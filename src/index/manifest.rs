@@ -12,14 +12,18 @@ use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fs, io::ErrorKind, ops::Range, path::Path};
 use xxhash_rust::xxh3::xxh3_64;
 
+/// The name of the manifest in the directory of an index.
 pub const NAME: &str = "manifest.json";
 pub(super) const VERSION: u32 = 3;
 
+/// What an index is made of.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     /// Always `index`.
     pub dedup: String,
+    /// The version of the format of the index.
     pub version: u32,
+    /// The scheme of its blots.
     pub scheme: String,
     /// Counts commits.
     pub generation: u64,
@@ -82,15 +86,20 @@ pub struct SegmentEntry {
     pub name: String,
     /// The first and the last generation whose changes it holds.
     pub changes: [u64; 2],
+    /// How many parts its postings are cut into.
     pub parts: u32,
+    /// Its files, in the order of the table of sections.
     pub files: Vec<FileSeal>,
 }
 
 /// A file, and the checksum in its footer, which stands for all of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileSeal {
+    /// Its name in the directory of the index.
     pub name: String,
+    /// Its size.
     pub bytes: u64,
+    /// The checksum in its footer.
     pub seal: String,
 }
 
@@ -116,6 +125,7 @@ impl FileSeal {
         Ok(file)
     }
 
+    /// Refuses a file that is another than the one that is listed.
     pub fn ensure_is(&self, file: &Sealed) -> Result<()> {
         if (file.file_bytes(), file.seal()) == (self.bytes, self.seal.clone()) {
             return Ok(());
@@ -135,6 +145,7 @@ struct SealedManifest {
 }
 
 impl Manifest {
+    /// The manifest of an index without segments.
     pub fn new(scheme: &BlotScheme) -> Self {
         Self {
             dedup: "index".to_owned(),
@@ -173,6 +184,7 @@ impl Manifest {
         })
     }
 
+    /// Reads the manifest of an index and checks it.
     pub fn read(directory: &Path) -> Result<Self> {
         let path = directory.join(NAME);
         let place = || Place::path(&path);
@@ -212,7 +224,8 @@ impl Manifest {
         Ok(checked.manifest)
     }
 
-    /// Replaces the manifest in a directory: the commit. All files it names must be on disk already.
+    /// Replaces the manifest in a directory: the commit. All files it names must be on disk
+    /// already.
     pub fn commit(&self, directory: &Path) -> Result<()> {
         let checked = SealedManifest {
             manifest: self.clone(),
@@ -225,13 +238,15 @@ impl Manifest {
         durable::replace(&directory.join(NAME), &json)
     }
 
+    /// The scheme of the blots.
     pub fn scheme(&self, directory: &Path) -> Result<BlotScheme> {
         self.scheme
             .parse()
             .map_err(|what: String| Error::damaged(Place::path(&directory.join(NAME)), what))
     }
 
-    /// What tells this state of this index from all others. Pins do not count: they change neither documents nor files.
+    /// What tells this state of this index from all others. Pins do not count: they change neither
+    /// documents nor files.
     pub fn checksum(&self) -> String {
         Self {
             pins: BTreeMap::new(),

@@ -1,7 +1,8 @@
 //! One rising stream of blots out of several segments.
 //!
-//! A blot that stands in one segment only, as most do, keeps its set, translated once. The sets of a blot that stands in several are united; as all
-//! windows of a copied passage have the same sets in the same segments, that is done once, too.
+//! A blot that stands in one segment only, as most do, keeps its set, translated once. The sets of
+//! a blot that stands in several are united; as all windows of a copied passage have the same sets
+//! in the same segments, that is done once, too.
 
 use super::{open::Segment, part::BlotTarget};
 use crate::{
@@ -47,7 +48,8 @@ impl MergeEntry {
     }
 }
 
-/// Memory: the sets, eight bytes for each set of each segment that is remembered, and some fifty for each union of them.
+/// Memory: the sets, eight bytes for each set of each segment that is remembered, and some fifty
+/// for each union of them.
 pub struct Merger<'v> {
     bits: u8,
     segments: &'v [&'v Segment],
@@ -64,6 +66,7 @@ pub struct Merger<'v> {
 }
 
 impl<'v> Merger<'v> {
+    /// Merges segments; `targets` has the new number of each place, or [`NONE`].
     pub fn new(bits: u8, segments: &'v [&'v Segment], targets: &'v [Vec<u32>]) -> Self {
         let known = segments
             .iter()
@@ -84,7 +87,8 @@ impl<'v> Merger<'v> {
         }
     }
 
-    /// Remembers what became of this many sets at most, and of fewer unions. Sets are numbered by falling use, so it is the first ones that are worth it.
+    /// Remembers what became of this many sets at most, and of fewer unions. Sets are numbered by
+    /// falling use, so it is the first ones that are worth it.
     pub fn remembering(mut self, most: usize) -> Self {
         self.most_unions = most / 8;
         let most = most / self.known.len().max(1);
@@ -343,18 +347,20 @@ impl<K: Key> InvertRanges<K> for CountSets<'_> {
     }
 }
 
-/// As [`CountSets`], where one segment has nearly all blots: those of the others are looked up in it. Of a blot that only it has nothing but the set is read,
-/// and nothing is sorted.
+/// As [`CountSets`], where one segment has nearly all blots: those of the others are looked up in
+/// it. Of a blot that only it has nothing but the set is read, and nothing is sorted.
 ///
 /// Memory: 8 bytes for each set of the large segment.
 pub struct CountSetsBesideLargest<'v> {
     merger: Merger<'v>,
     large: usize,
-    /// How many blots lead to each set of the large segment; less those that other segments have, too. One may be taken off before it is counted, or elsewhere.
+    /// How many blots lead to each set of the large segment; less those that other segments have,
+    /// too. One may be taken off before it is counted, or elsewhere.
     uses: Vec<i64>,
 }
 
 impl<'v> CountSetsBesideLargest<'v> {
+    /// Counts beside the segment `large`.
     pub fn new(merger: Merger<'v>, large: usize) -> Self {
         let uses = vec![0; merger.segments[large].sets.len() as usize];
         Self {
@@ -481,7 +487,9 @@ impl<K: Key> InvertRanges<K> for CountSetsBesideLargest<'_> {
 
 /// As [`CountSets`], but for blots that do not count.
 pub struct CountSetsWithout<'v> {
+    /// Merges the segments.
     pub merger: Merger<'v>,
+    /// The blots that are not counted.
     pub left_out: &'v ExcludedBlots<'v>,
     /// Of each content, how many of its blots do not count.
     pub of: Vec<u32>,
@@ -492,10 +500,12 @@ pub struct CountSetsWithout<'v> {
 pub struct ExcludedBlots<'v> {
     /// In rising order.
     pub blots: Vec<u64>,
+    /// The indexes whose blots are left out.
     pub views: Vec<super::view::View<'v>>,
 }
 
 impl ExcludedBlots<'_> {
+    /// Whether no blot is left out.
     pub fn is_empty(&self) -> bool {
         self.blots.is_empty() && self.views.is_empty()
     }

@@ -1,6 +1,7 @@
 //! The index: postings sorted within bounded memory, segments, manifest, commits.
 //!
-//! A directory of files that are written once, and a manifest whose replacement is a commit. `man 5 dedup-index` has it byte by byte.
+//! A directory of files that are written once, and a manifest whose replacement is a commit. `man 5
+//! dedup-index` has it byte by byte.
 
 pub mod posting;
 

@@ -26,6 +26,7 @@ impl FromIterator<u32> for NumberSet {
 }
 
 impl NumberSet {
+    /// Whether it has a number.
     pub fn contains(&self, number: u32) -> bool {
         let after = self.runs.partition_point(|run| run.start <= number);
         after > 0 && number < self.runs[after - 1].end
@@ -36,6 +37,7 @@ impl NumberSet {
         self.runs.iter().cloned().flatten()
     }
 
+    /// How many numbers it has.
     pub fn len(&self) -> u64 {
         self.runs
             .iter()
@@ -43,10 +45,12 @@ impl NumberSet {
             .sum()
     }
 
+    /// Whether it has no number.
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
 
+    /// The greatest number.
     pub fn last(&self) -> Option<u32> {
         self.runs.last().map(|run| run.end - 1)
     }
@@ -62,6 +66,7 @@ impl NumberSet {
         out
     }
 
+    /// Reads what [`NumberSet::to_bytes`] wrote.
     pub fn read(bytes: &[u8]) -> Result<Self, String> {
         let (mut fields, mut runs, mut next) =
             (Fields::new(bytes), Vec::<Range<u32>>::new(), 0_u64);

@@ -1,4 +1,5 @@
-//! Who is who among the documents of a segment: which are new, which of them have one content, and what number each gets.
+//! Who is who among the documents of a segment: which are new, which of them have one content, and
+//! what number each gets.
 
 use super::{
     documents::{CommitEffects, DocumentRow, IndexedDocument},
@@ -33,7 +34,9 @@ pub struct DocumentNumbering<'i> {
 
 /// The documents of a segment, as they are to be written.
 pub struct NumberedDocuments {
+    /// The documents by rising number.
     pub documents: Vec<IndexedDocument>,
+    /// What the commit does to older segments.
     pub effects: CommitEffects,
     /// Of each document.
     pub numbers: Vec<u32>,
@@ -50,13 +53,15 @@ impl<'i> DocumentNumbering<'i> {
         }
     }
 
+    /// Whether the index that is changed has a dictionary.
     pub fn has_dictionary(&self) -> bool {
         self.change
             .as_ref()
             .is_some_and(IndexChange::has_dictionary)
     }
 
-    /// Takes the next document; gives the place under which it is posted, if it must be. Those whose content came before are aliases.
+    /// Takes the next document; gives the place under which it is posted, if it must be. Those
+    /// whose content came before are aliases.
     pub fn add(&mut self, id: Box<str>, row: DocumentRow) -> Result<(AddOutcome, Option<u32>)> {
         if self.documents.len() + 1 >= u32::MAX as usize {
             return Err(Error::Usage(
@@ -111,6 +116,7 @@ impl<'i> DocumentNumbering<'i> {
             .map_or(Ok(false), |change| change.remove(id))
     }
 
+    /// Removes the document of a row from the index.
     pub fn remove_at(&mut self, at: RowLocation) {
         if let Some(change) = &mut self.change {
             change.remove_at(at);
@@ -132,6 +138,7 @@ impl<'i> DocumentNumbering<'i> {
         self.change.is_some()
     }
 
+    /// How many documents were added.
     pub fn len(&self) -> u32 {
         self.documents.len() as u32
     }
@@ -151,7 +158,8 @@ impl<'i> DocumentNumbering<'i> {
             .filter(|(place, first)| place != first)
     }
 
-    /// Numbers all of them. `blots_of` has how many blots of each document are posted, by its place, unless the rows said so already.
+    /// Numbers all of them. `blots_of` has how many blots of each document are posted, by its
+    /// place, unless the rows said so already.
     pub fn settle(self, blots_of: Option<&[u32]>) -> Result<NumberedDocuments> {
         let Self {
             mut documents,
@@ -166,7 +174,8 @@ impl<'i> DocumentNumbering<'i> {
         };
         for place in 0..documents.len() {
             let first = documents[place].row.representative as usize;
-            // Documents of one content have the blots of the first of them, whatever their records said.
+            // Documents of one content have the blots of the first of them, whatever their records
+            // said.
             let blots = documents[first].row.blots;
             let posted =
                 blots_of.map_or_else(|| documents[first].row.posted, |blots_of| blots_of[first]);

@@ -24,16 +24,23 @@ use std::{
 
 /// Opening costs as much as there are parts, whatever the number of documents.
 pub struct Index {
+    /// Where its files are.
     pub directory: PathBuf,
+    /// What it is made of.
     pub manifest: Manifest,
+    /// The scheme of its blots.
     pub scheme: BlotScheme,
     /// The oldest first.
     pub segments: Vec<Segment>,
 }
 
+/// The open files of a segment.
 pub struct Segment {
+    /// The rows and ids of its documents.
     pub documents: Documents,
+    /// Its document sets.
     pub sets: SetFile,
+    /// Its postings, one part for each range of the blots.
     pub parts: Vec<Part>,
     /// The dictionary, if the index has one.
     pub words: Option<WordFile>,
@@ -43,13 +50,16 @@ pub struct Segment {
 /// Where a row stands: its segment, and its place there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RowLocation {
+    /// The number of the segment, counted from the oldest.
     pub segment: usize,
+    /// The place of the row in its segment.
     pub place: u32,
 }
 
 /// How much of its documents an index of shared chunks holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Coverage {
+    /// How many documents there are.
     pub documents: u64,
     /// Distinct blots of each document, exact duplicates counted once.
     pub blots: u64,
@@ -74,11 +84,13 @@ impl Index {
         Ok(coverage)
     }
 
+    /// Opens the index in a directory.
     pub fn open(directory: &Path) -> Result<Self> {
         let mut manifest = Manifest::read(directory)?;
         loop {
             let opened = Self::open_as(directory, &manifest, None);
-            // A writer may have replaced files between the reading of the manifest and their opening: then there is a newer manifest.
+            // A writer may have replaced files between the reading of the manifest and their
+            // opening: then there is a newer manifest.
             let now = if opened.is_err() {
                 Manifest::read(directory)?
             } else {
@@ -91,7 +103,8 @@ impl Index {
         }
     }
 
-    /// Only what has the blots of a range, given by their top eight bits: other parts, and words, need not be there. As it is, or was after an earlier commit.
+    /// Only what has the blots of a range, given by their top eight bits: other parts, and words,
+    /// need not be there. As it is, or was after an earlier commit.
     pub fn open_range(
         directory: &Path,
         buckets: Range<usize>,
@@ -159,10 +172,12 @@ impl Index {
             .for_each(Sealed::release);
     }
 
+    /// A row.
     pub fn row(&self, at: RowLocation) -> Result<DocumentRow> {
         self.segments[at.segment].documents.row(at.place)
     }
 
+    /// The id of the document of a row.
     pub fn id(&self, at: RowLocation) -> Result<String> {
         self.segments[at.segment].documents.id(at.place)
     }
@@ -318,7 +333,8 @@ impl Segment {
         Ok(segment)
     }
 
-    /// Refuses parts and words of another range than the manifest says, and parts of another scheme.
+    /// Refuses parts and words of another range than the manifest says, and parts of another
+    /// scheme.
     fn ensure_ranges_fit(
         &self,
         entry: &SegmentEntry,
@@ -359,7 +375,8 @@ impl Segment {
         Ok(found.pop().flatten())
     }
 
-    /// The same for many blots at once, in the order of `blots`; appended to `out`. It is fastest with blots in rising order.
+    /// The same for many blots at once, in the order of `blots`; appended to `out`. It is fastest
+    /// with blots in rising order.
     pub fn find_all(
         &self,
         blots: &[u64],

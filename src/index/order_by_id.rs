@@ -1,8 +1,9 @@
 //! Documents in the order of their ids, which no sequence of commits can change.
 //!
-//! A document's number depends on when it came, and on which numbers were free then. Answers must not: they are made from a view whose documents stand in
-//! the byte order of their ids. Contents are then numbered by their first id, sets are ordered by these numbers, and so every order, every tie and every
-//! sum that is made from the view is the same for the same documents.
+//! A document's number depends on when it came, and on which numbers were free then. Answers must
+//! not: they are made from a view whose documents stand in the byte order of their ids. Contents
+//! are then numbered by their first id, sets are ordered by these numbers, and so every order,
+//! every tie and every sum that is made from the view is the same for the same documents.
 
 use super::{
     merge::NONE,
@@ -60,17 +61,20 @@ impl<'i> View<'i> {
 
 /// The documents of a view in the byte order of their ids.
 pub(super) struct SortedIds {
+    /// The documents in the order of their ids.
     pub order: Vec<DocNo>,
 }
 
 impl SortedIds {
+    /// Sorts the documents of a view.
     pub fn of(view: &View<'_>) -> Result<Self> {
         let ids = IdBytes::read(view)?;
         let mut order: Vec<DocNo> = DocNo::first(view.documents()).collect();
         if order.is_sorted_by(|&one, &two| ids.get(one) <= ids.get(two)) {
             return Ok(Self { order });
         }
-        // Ids of one corpus mostly begin alike: what comes after that, as a number, tells most of them apart.
+        // Ids of one corpus mostly begin alike: what comes after that, as a number, tells most of
+        // them apart.
         let skipped = ids.common_prefix();
         let mut keyed: Vec<(u64, DocNo)> = order
             .iter()

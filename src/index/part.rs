@@ -1,8 +1,9 @@
 //! The postings of one range of the blot space.
 //!
-//! Two sections of blots in rising order: those of several documents with the number of their set, and those of one document with its
-//! number. A section is cut into buckets by the top bits of the blot, about 32 to 64 blots each; a list of bucket starts makes a look-up
-//! one step. What is in a bucket is told in [`bucket`].
+//! Two sections of blots in rising order: those of several documents with the number of their set,
+//! and those of one document with its number. A section is cut into buckets by the top bits of the
+//! blot, about 32 to 64 blots each; a list of bucket starts makes a look-up one step.
+//! [`bucket`](super::bucket) has the format of a bucket.
 
 use super::{
     bucket::{BrokenBucket, EncodedBucket, NumberCodec, NumberShape},
@@ -21,24 +22,34 @@ use std::{ops::Range, path::Path};
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct PartDescription {
+    /// The kind of the section.
     pub kind: String,
+    /// The scheme of the blots.
     pub scheme: String,
+    /// How many bits a blot has.
     pub bits: u8,
     /// The top eight bits of its blots are from the first to, but not including, the second.
     pub buckets: [u32; 2],
+    /// The blots of several documents.
     pub shared: SectionLayout,
+    /// The blots of one document.
     pub single: SectionLayout,
 }
 
 /// How a section is laid out.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct SectionLayout {
+    /// How many blots it has.
     pub blots: u64,
-    /// A bucket is what agrees in so many top bits.
+    /// The blots of a bucket agree in this many top bits.
     pub bucket_bits: u8,
+    /// The parameter of the Rice code of the gaps between blots.
     pub rice: u8,
+    /// How sets or documents are encoded.
     pub numbers: NumberShape,
+    /// Where the buckets are.
     pub data: Section,
+    /// Where the starts of the buckets are.
     pub directory: Section,
 }
 
@@ -60,7 +71,7 @@ pub fn buckets_of(part: u32, parts: u32) -> Range<usize> {
 /// A section, its numbers, and what they stand for.
 type BlotSection<'a> = (&'a SectionLayout, &'a NumberCodec, fn(u32) -> BlotTarget);
 
-/// A part, read as it is asked.
+/// An open part; blots are read from it as they are looked up.
 pub struct Part {
     file: Sealed,
     description: PartDescription,
@@ -69,6 +80,7 @@ pub struct Part {
 }
 
 impl Part {
+    /// Opens the file and checks that its description makes sense.
     pub fn open(path: &Path) -> Result<Self> {
         let file = Sealed::open(path)?;
         let description: PartDescription = file.describe()?;
@@ -103,10 +115,12 @@ impl Part {
         })
     }
 
+    /// The file itself.
     pub fn file(&self) -> &Sealed {
         &self.file
     }
 
+    /// The scheme of its blots.
     pub fn scheme(&self) -> &str {
         &self.description.scheme
     }
@@ -117,10 +131,12 @@ impl Part {
         first as usize..end as usize
     }
 
+    /// How many blots several documents have.
     pub fn shared_blots(&self) -> u64 {
         self.description.shared.blots
     }
 
+    /// How many blots one document has.
     pub fn single_blots(&self) -> u64 {
         self.description.single.blots
     }
@@ -145,8 +161,8 @@ impl Part {
             .try_for_each(|section| self.find_in_section(section, blots, &mut out[start..]))
     }
 
-    /// Looks up what was not yet found: first all directory entries, then all buckets are touched, so that memory that is far away comes for many
-    /// of them at once.
+    /// Looks up what was not yet found: first all directory entries, then all buckets are touched,
+    /// so that memory that is far away comes for many of them at once.
     fn find_in_section(
         &self,
         (shape, numbers, posted): BlotSection<'_>,
@@ -205,7 +221,8 @@ impl Part {
         u64::from(self.description.buckets[0]) << (shape.bucket_bits - 8)
     }
 
-    /// Calls `each` with every blot from `first` to `last` and what it leads to: first those of several documents, then those of one.
+    /// Calls `each` with every blot from `first` to `last` and what it leads to: first those of
+    /// several documents, then those of one.
     pub fn for_each_between(
         &self,
         first: u64,
@@ -227,7 +244,8 @@ impl Part {
         self.for_each_in_section(self.sections()[0], first, last, each)
     }
 
-    /// Calls `each` with the set of every blot of several documents in buckets that begin from `first` to `last`.
+    /// Calls `each` with the set of every blot of several documents in buckets that begin from
+    /// `first` to `last`.
     pub fn for_each_set_between(
         &self,
         first: u64,
@@ -397,7 +415,7 @@ impl From<BrokenBucket> for ReadStop {
 }
 
 impl SectionLayout {
-    /// Where the directory says where a bucket is.
+    /// The byte of the directory entry of a bucket.
     fn entry(&self, bucket: u64) -> u64 {
         self.directory[0] + border_bytes(self.data[1]) * bucket
     }
@@ -417,7 +435,7 @@ impl SectionLayout {
     }
 }
 
-/// Bytes of a border in the directory of so much data.
+/// Bytes of an entry in the directory of this many bytes of data.
 pub(super) fn border_bytes(data: u64) -> u64 {
     if data <= u64::from(u32::MAX) { 4 } else { 8 }
 }

@@ -64,7 +64,7 @@ pub fn write<K: Key>(
     Ok(())
 }
 
-/// Places among so many documents, all in one width.
+/// The code of places among this many documents: all of one width.
 pub(super) fn place_numbers(documents: u32) -> NumberCodec {
     NumberCodec::Fixed(32 - documents.saturating_sub(1).leading_zeros())
 }
@@ -75,12 +75,17 @@ fn set_numbers<K: Key>(inverted: &Inverted<K>) -> NumberCodec {
 }
 
 pub(super) struct SectionWriter<'a> {
+    /// How many bits a blot has.
     pub bits: u8,
+    /// The range of the blots, by their top eight bits.
     pub buckets: Range<usize>,
     /// Of the bucket of a unit.
     pub first_blot: &'a (dyn Fn(usize) -> u64 + Sync),
+    /// Whether units are smaller than a bucket of the blot space.
     pub is_fine: bool,
+    /// How many threads encode.
     pub threads: usize,
+    /// Names the file in an error.
     pub failed: &'a dyn Fn(std::io::Error) -> Error,
 }
 
@@ -144,7 +149,8 @@ impl SectionWriter<'_> {
         })
     }
 
-    /// How many top bits make a bucket, and the parameter of the Rice code: about log2 of 0.69 times the mean gap.
+    /// How many top bits make a bucket, and the parameter of the Rice code: about log2 of 0.69
+    /// times the mean gap.
     fn layout(&self, blots: u64) -> (u8, u8) {
         let all = blots * BUCKETS as u64 / self.buckets.len() as u64;
         let least = if self.is_fine { 12 } else { 8 };
@@ -164,7 +170,8 @@ struct EncodedUnit {
     buckets: Vec<(u64, u32)>,
 }
 
-/// Encodes the keys of a unit; `first_blot` is the least one of its bucket, whose bits the keys may miss.
+/// Encodes the keys of a unit; `first_blot` is the least one of its bucket, whose bits the keys may
+/// miss.
 fn encode<K: Key>(
     keys: &[K],
     first_blot: u64,

@@ -1,7 +1,9 @@
 //! Earlier states of an index: which of them are still there, and which are kept by name.
 //!
-//! An earlier state is the first segments of the index, as long as none of them also holds a later change. Compaction joins segments, and so loses the states
-//! between them; but it joins no segments across a pinned generation. So a pin costs no more than the postings that were removed since.
+//! An earlier state is the first segments of the index, as long as none of them also holds a later
+//! change. Compaction joins segments, and so loses the states between them; but it joins no
+//! segments across a pinned generation. So a pin costs no more than the postings that were removed
+//! since.
 
 use super::manifest::Manifest;
 use crate::base::error::{Error, Place, Result};

@@ -1,7 +1,9 @@
-//! The postings of one range, finished but for the numbers of sets, which only the sets of all ranges together tell.
+//! The postings of one range, finished but for the numbers of sets, which only the sets of all
+//! ranges together tell.
 //!
-//! What one document has stands here as it will stand in the part, and is copied. Blots of several documents are packed keys with the numbers that their
-//! sets have in this range, in stretches; of each stretch there is its bucket, the number of its keys and where it ends, 8 bytes each.
+//! What one document has stands here as it will stand in the part, and is copied. Blots of several
+//! documents are packed keys with the numbers that their sets have in this range, in runs of keys;
+//! of each run there is its bucket, the number of its keys and where it ends, 8 bytes each.
 
 use super::{
     bucket::NumberCodec,
@@ -36,7 +38,8 @@ struct RangePostingsDescription {
     postings: u64,
     shared_blots: u64,
     shared: Section,
-    stretches: Section,
+    #[serde(rename = "stretches")]
+    key_runs: Section,
     single: SectionLayout,
 }
 
@@ -51,7 +54,7 @@ pub fn write_range_postings<K: Key>(
     let failed = |error| Error::io(path.display(), error);
     let mut out = SealedWriter::create(path).map_err(failed)?;
     let units = inverted.units_in(&buckets);
-    let (start, mut stretches, mut bytes) = (out.position(), Vec::new(), Vec::new());
+    let (start, mut key_runs, mut bytes) = (out.position(), Vec::new(), Vec::new());
     for unit in units.clone() {
         let keys = inverted.shared(unit)?;
         bytes.clear();
@@ -62,10 +65,10 @@ pub fn write_range_postings<K: Key>(
             keys.len() as u64,
             out.position() - start,
         ];
-        stretches.extend(row.iter().flat_map(|word| word.to_le_bytes()));
+        key_runs.extend(row.iter().flat_map(|word| word.to_le_bytes()));
     }
     let shared = [start, out.position() - start];
-    let stretches = section(&mut out, &stretches).map_err(failed)?;
+    let key_runs = section(&mut out, &key_runs).map_err(failed)?;
     let first_blot = |unit| first_blot(inverted.bucket(unit), inverted.bits);
     let is_fine = inverted.postings >= FINE_POSTINGS;
     let writer = SectionWriter {
@@ -88,14 +91,14 @@ pub fn write_range_postings<K: Key>(
         postings: inverted.postings,
         shared_blots: inverted.shared,
         shared,
-        stretches,
+        key_runs,
         single,
     })
     .map_err(failed)?;
     Ok(())
 }
 
-/// A stretch of packed keys.
+/// Packed keys of one bucket.
 struct KeyRun {
     bucket: usize,
     keys: u64,
@@ -106,10 +109,11 @@ struct KeyRun {
 pub struct RangePostings {
     file: Sealed,
     description: RangePostingsDescription,
-    stretches: Vec<KeyRun>,
+    key_runs: Vec<KeyRun>,
 }
 
 impl RangePostings {
+    /// Opens the file and checks that its description makes sense.
     pub fn open(path: &Path) -> Result<Self> {
         let file = Sealed::open(path)?;
         let description: RangePostingsDescription = file.describe()?;
@@ -119,7 +123,7 @@ impl RangePostings {
             bits,
             buckets: [first, end],
             shared,
-            stretches,
+            key_runs,
             ..
         } = &description;
         if kind != KIND
@@ -131,7 +135,7 @@ impl RangePostings {
         }
         let (mut start, mut found) = (0, Vec::new());
         for row in file
-            .bytes(stretches[0], stretches[1])?
+            .bytes(key_runs[0], key_runs[1])?
             .as_chunks::<8>()
             .0
             .chunks_exact(3)
@@ -156,7 +160,7 @@ impl RangePostings {
         }
         if found
             .iter()
-            .map(|stretch| stretch.keys)
+            .map(|run| run.keys)
             .fold(0, u64::saturating_add)
             != description.shared_blots
         {
@@ -165,22 +169,23 @@ impl RangePostings {
         Ok(Self {
             file,
             description,
-            stretches: found,
+            key_runs: found,
         })
     }
 
+    /// The range of its blots, by their top eight bits.
     pub fn buckets(&self) -> Range<usize> {
         let [first, end] = self.description.buckets;
         first as usize..end as usize
     }
 
-    /// Keys of a stretch, with the numbers that sets have in the whole.
-    fn keys<K: Key>(&self, stretch: usize, numbers: &[u32]) -> Result<Vec<K>> {
+    /// Keys of a run, with the numbers that sets have in the whole.
+    fn keys<K: Key>(&self, run: usize, numbers: &[u32]) -> Result<Vec<K>> {
         let KeyRun {
             keys: count,
             place,
             bucket,
-        } = &self.stretches[stretch];
+        } = &self.key_runs[run];
         let (mut keys, bits) = (Vec::new(), self.description.bits);
         let rest = take_keys::<K>(
             self.file.bytes(place.start, place.end - place.start)?,
@@ -221,6 +226,7 @@ pub struct SetNumbers {
 }
 
 impl SetNumbers {
+    /// Writes the numbers to a file.
     pub fn write(
         path: &Path,
         numbers: &[u32],
@@ -246,6 +252,7 @@ impl SetNumbers {
         out.finish(&description).map(drop).map_err(failed)
     }
 
+    /// Opens the file and checks that its description makes sense.
     pub fn open(path: &Path) -> Result<Self> {
         let file = Sealed::open(path)?;
         let NumbersDescription {
@@ -317,7 +324,7 @@ fn make_part_as<K: Key>(
         single,
         ..
     } = &reduced.description;
-    let first_blot = |stretch: usize| first_blot(reduced.stretches[stretch].bucket, *bits);
+    let first_blot = |run: usize| first_blot(reduced.key_runs[run].bucket, *bits);
     let is_fine = *postings >= FINE_POSTINGS;
     let writer = SectionWriter {
         bits: *bits,
@@ -327,11 +334,11 @@ fn make_part_as<K: Key>(
         threads,
         failed: &failed,
     };
-    let keys = |stretch: usize| reduced.keys::<K>(stretch, &numbers.numbers).map(Cow::Owned);
+    let keys = |run: usize| reduced.keys::<K>(run, &numbers.numbers).map(Cow::Owned);
     let shared = writer.write(
         &mut out,
         NumberCodec::Code(numbers.code.clone()),
-        &(0..reduced.stretches.len()),
+        &(0..reduced.key_runs.len()),
         *shared_blots,
         keys,
     )?;

@@ -30,7 +30,9 @@ use std::{
 /// How much a writer may use.
 #[derive(Debug, Clone)]
 pub struct Resources {
+    /// Bytes of memory.
     pub memory_bytes: u64,
+    /// Threads.
     pub threads: usize,
     /// Where temporary files go, if there must be any.
     pub tmp_dir: TempDir,
@@ -38,7 +40,8 @@ pub struct Resources {
 
 /// Takes documents in order.
 ///
-/// Memory: `memory_bytes`, of which documents take about a hundred bytes each and their ids, and the sets that several blots lead to.
+/// Memory: `memory_bytes`, of which documents take about a hundred bytes each and their ids, and
+/// the sets that several blots lead to.
 pub struct SegmentBuilder<'i, K> {
     numbering: DocumentNumbering<'i>,
     collector: Collector<K>,
@@ -52,7 +55,8 @@ pub struct SegmentBuilder<'i, K> {
 impl<'i, K: Key> SegmentBuilder<'i, K> {
     /// The first segment of an index, or one that changes it.
     ///
-    /// Whether it has a dictionary is up to the index that is changed; of a first segment [`SegmentBuilder::with_dictionary`] says it.
+    /// Whether it has a dictionary is up to the index that is changed; of a first segment
+    /// [`SegmentBuilder::with_dictionary`] says it.
     pub fn new(bits: u8, resources: Resources, change: Option<IndexChange<'i>>) -> Self {
         let numbering = DocumentNumbering::new(change);
         let has_dictionary = numbering.has_dictionary();
@@ -85,14 +89,16 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
         self
     }
 
-    /// Blots that only one document has are left out, but for those of a sorted list. An exact duplicate is a document, too.
+    /// Blots that only one document has are left out, but for those of a sorted list. An exact
+    /// duplicate is a document, too.
     ///
     /// The blots must be wide ones: a key of 64 bits does not have all of a blot.
     pub fn keep_shared_and(&mut self, singles: Vec<u64>) {
         self.kept_singles = Some(singles);
     }
 
-    /// Takes the next documents and their postings, numbered from 0 among themselves. Those whose content came before are aliases, and not posted.
+    /// Takes the next documents and their postings, numbered from 0 among themselves. Those whose
+    /// content came before are aliases, and not posted.
     ///
     /// `words` are those of all documents, where there is a dictionary to be.
     pub fn add(
@@ -118,7 +124,8 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
         Ok(taken)
     }
 
-    /// How much postings may take: what is sorted takes as much again, and what comes in, too. What documents take is not theirs.
+    /// How much postings may take: what is sorted takes as much again, and what comes in, too. What
+    /// documents take is not theirs.
     fn postings_bytes(&self) -> u64 {
         (self.resources.memory_bytes / 2)
             .saturating_sub(self.numbering.bytes())
@@ -130,6 +137,7 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
         self.numbering.remove(id)
     }
 
+    /// Removes the document of a row from the index.
     pub fn remove_at(&mut self, at: RowLocation) {
         self.numbering.remove_at(at);
     }
@@ -144,7 +152,8 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
         self.numbering.is_empty()
     }
 
-    /// Writes all files of the segment, and says what the manifest must say: of the segment, and of numbers. Also gives the number of each document.
+    /// Writes all files of the segment, and says what the manifest must say: of the segment, and of
+    /// numbers. Also gives the number of each document.
     pub fn write(self, files: &SegmentFiles<'_>) -> Result<(SegmentEntry, u32, Vec<u32>)> {
         let Self {
             numbering,
@@ -183,8 +192,8 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
         Ok((segment, next, numbers))
     }
 
-    /// Writes what another process is to go on with: the documents, and for each range of buckets files of sorted postings and of words. Gives the number of
-    /// documents.
+    /// Writes what another process is to go on with: the documents, and for each range of buckets
+    /// files of sorted postings and of words. Gives the number of documents.
     pub fn write_runs(self, files: &RunFiles<'_>) -> Result<u32> {
         let Self {
             numbering,
@@ -217,8 +226,11 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
 
 /// Where the runs of a slice go.
 pub struct RunFiles<'a> {
+    /// The directory of the files.
     pub directory: &'a Path,
+    /// The scheme of the blots.
     pub scheme: &'a BlotScheme,
+    /// The ranges of the blots, by their top eight bits.
     pub ranges: &'a [Range<usize>],
 }
 
@@ -233,9 +245,13 @@ impl RunFiles<'_> {
 
 /// Where the files of a segment go, and what they are called.
 pub struct SegmentFiles<'a> {
+    /// The directory of the files.
     pub directory: &'a Path,
+    /// The name of the segment.
     pub name: &'a str,
+    /// The first and the last generation whose changes it holds.
     pub changes: [u64; 2],
+    /// The scheme of the blots.
     pub scheme: &'a str,
     /// The range of each part.
     pub parts: Vec<Range<usize>>,
@@ -248,7 +264,7 @@ impl SegmentFiles<'_> {
             ..self.parts.last().map_or(0, |last| last.end)
     }
 
-    /// The ranges of so many parts of everything.
+    /// The ranges of the blots, by their top eight bits, if they are cut into this many parts.
     pub fn parts(parts: u32) -> Result<Vec<Range<usize>>> {
         if parts == 0 || parts as usize > BUCKETS {
             return Err(Error::Usage(format!(
@@ -260,6 +276,7 @@ impl SegmentFiles<'_> {
             .collect())
     }
 
+    /// Writes all files of the segment, and returns its entry in the manifest.
     pub fn write<K: Key>(
         &self,
         mut documents: Vec<IndexedDocument>,

@@ -1,7 +1,7 @@
 //! The document sets of a segment, each stored once, found by number.
 //!
-//! A set is its length less two, its first number, and the gaps between neighbours less one, as varints. Every
-//! [`BLOCK_SETS`]th set has its place in a list.
+//! A set is its length less two, its first number, and the gaps between neighbours less one, as
+//! varints. Every [`BLOCK_SETS`]th set has its place in a list.
 
 use super::{
     id_section::{Section, section},
@@ -68,6 +68,7 @@ pub struct SetFile {
 }
 
 impl SetFile {
+    /// Opens the file and checks that its description makes sense.
     pub fn open(path: &Path) -> Result<Self> {
         let file = Sealed::open(path)?;
         let description: SetFileDescription = file.describe()?;
@@ -79,18 +80,22 @@ impl SetFile {
         Ok(Self { file, description })
     }
 
+    /// The file itself.
     pub fn file(&self) -> &Sealed {
         &self.file
     }
 
+    /// How many sets there are.
     pub fn len(&self) -> u64 {
         self.description.sets
     }
 
+    /// Whether there is no set.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
+    /// How many members all sets have together.
     pub fn numbers(&self) -> u64 {
         self.description.numbers
     }
@@ -112,7 +117,8 @@ impl SetFile {
         let left = length
             .checked_sub(start)
             .ok_or_else(|| self.file.damaged(at, "a set lies outside of its section"))?;
-        // Sets are short: what is mapped here is checked block by block as it is touched, never the whole section.
+        // Sets are short: what is mapped here is checked block by block as it is touched, never the
+        // whole section.
         self.read_from(section + start, left, set % BLOCK_SETS, out)
     }
 

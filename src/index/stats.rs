@@ -19,45 +19,63 @@ use std::{collections::BTreeMap, ops::Range};
 /// All counts take aliases for the full documents they are, but for `postings_stored`.
 #[derive(Debug, Default, Serialize)]
 pub struct Stats {
+    /// The scheme of the blots.
     pub scheme: String,
+    /// How many commits were made.
     pub generation: u64,
-    /// Those that --since can name, as ranges with both ends.
+    /// The generations whose state can be opened, as ranges with both ends.
     pub generations: Vec<[u64; 2]>,
+    /// Generations that are kept, by name.
     pub pins: BTreeMap<String, u64>,
+    /// Segments.
     pub segments: u64,
+    /// Parts of all segments.
     pub parts: u64,
+    /// Live documents.
     pub documents: u64,
     /// Numbers of removed documents, which the next ones will get.
     pub free_numbers: u64,
     /// Documents that have the same content as another one, which stands for them.
     pub aliases: u64,
+    /// Bytes of their texts, as far as they are known.
     pub bytes: u64,
+    /// Tokens of all documents.
     pub tokens: u64,
     /// Pairs of a document and a blot.
     pub postings: u64,
+    /// Postings on disk that still count.
     pub postings_stored: u64,
+    /// Distinct blots.
     pub blots: u64,
     /// Blots of one document.
     pub singletons: u64,
     /// Distinct sets of two or more documents.
     pub sets: u64,
+    /// Members of all sets.
     pub set_members: u64,
     /// Of the dictionary, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dictionary: Option<DictionaryStats>,
+    /// How many documents blots have.
     pub df: DfStats,
+    /// Bytes on disk, by section.
     pub disk: BTreeMap<&'static str, u64>,
+    /// Bytes on disk.
     pub disk_total: u64,
     /// Bits on disk for each posting that is stored, and for each blot of a section.
     pub bits_per_posting: f64,
+    /// Bits on disk for each blot of several documents.
     pub bits_per_shared_blot: f64,
+    /// Bits on disk for each blot of one document.
     pub bits_per_singleton: f64,
 }
 
 /// How many documents a blot has.
 #[derive(Debug, Default, Serialize)]
 pub struct DfStats {
+    /// The mean.
     pub mean: f64,
+    /// The standard deviation.
     pub sigma: f64,
     /// The longest lists, and how many blots have them.
     pub top: Vec<(u64, u64)>,
@@ -66,6 +84,7 @@ pub struct DfStats {
 /// Exact duplicates count, as everywhere.
 #[derive(Debug, Default, Serialize)]
 pub struct DictionaryStats {
+    /// Distinct words.
     pub words: u64,
     /// Pairs of a word and a document.
     pub pairs: u64,
@@ -162,7 +181,8 @@ impl Stats {
         self.singletons = lengths.get(&1).copied().unwrap_or_default();
     }
 
-    /// The same where sets are what is stored: what of a content's blots is in no set, no other content has.
+    /// The same where sets are what is stored: what of a content's blots is in no set, no other
+    /// content has.
     fn add_stored(
         &mut self,
         view: &View<'_>,

@@ -1,7 +1,8 @@
 //! What `sync` knows of files: kept beside an index, no part of it.
 //!
-//! Of each file its size, its times and its documents. It is believed if it was written for the very state that the index is in; else
-//! each document is looked up and its content compared. If it is lost, all files are read again: nothing else depends on it.
+//! Of each file its size, its times and its documents. It is believed if it was written for the
+//! very state that the index is in; else each document is looked up and its content compared. If it
+//! is lost, all files are read again: nothing else depends on it.
 
 use super::id_section::{IdSection, Section, section};
 use crate::base::{
@@ -42,18 +43,26 @@ pub struct Walk {
     pub roots: Vec<String>,
     /// A list named more files.
     pub list: bool,
+    /// Whether ids are relative to the roots.
     pub relative: bool,
+    /// The kind of records in the files, if it was given.
     pub records: Option<String>,
+    /// The field of a record that has the id.
     pub id_field: String,
+    /// The field of a record that has the text.
     pub text_field: String,
+    /// Whether bytes that are not UTF-8 are replaced.
     pub lossy: bool,
+    /// Whether files are FASTA.
     pub fasta: bool,
 }
 
 /// What tells whether a file has changed; none for one that must be read again in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
+    /// The size of the file.
     pub bytes: u64,
+    /// When its content and its metadata last changed, in nanoseconds since 1970.
     pub modified: [i64; 2],
 }
 
@@ -62,12 +71,14 @@ pub struct Stamp {
 pub struct FileState {
     /// Of its path.
     pub hash: u128,
+    /// What it looked like when it was read.
     pub stamp: Option<Stamp>,
     /// Number, check of the content, id.
     pub documents: Vec<(u32, u64, Box<str>)>,
 }
 
 impl FileState {
+    /// The hash of a path.
     pub fn hash(path: &Path) -> u128 {
         xxh3_128(path.as_os_str().as_encoded_bytes())
     }
@@ -145,7 +156,8 @@ pub struct SyncState {
 }
 
 impl SyncState {
-    /// What is known of the files of an index of a scheme; none if there is nothing, or nothing of use.
+    /// What is known of the files of an index of a scheme; none if there is nothing, or nothing of
+    /// use.
     pub fn open(path: &Path, scheme: &str) -> Option<Self> {
         let file = Sealed::open(path).ok()?;
         let description: SyncStateDescription = file.describe().ok()?;
@@ -160,10 +172,12 @@ impl SyncState {
         fits.then_some(Self { file, description })
     }
 
+    /// How the files were found and read.
     pub fn walk(&self) -> &Walk {
         &self.description.walk
     }
 
+    /// How many files there are.
     pub fn files(&self) -> u64 {
         self.description.files
     }
@@ -192,6 +206,7 @@ impl SyncState {
         Ok(u128::from_le_bytes(take(self.row(file)?, 0)))
     }
 
+    /// What a file looked like when it was read.
     pub fn stamp(&self, file: u64) -> Result<Option<Stamp>> {
         let row = self.row(file)?;
         let modified = [
@@ -248,6 +263,7 @@ impl SyncState {
         (0..self.description.files).map(state).collect()
     }
 
+    /// The id of the document at a place.
     pub fn id(&self, document: u32) -> Result<String> {
         self.description.ids.get(&self.file, document)
     }

@@ -207,7 +207,8 @@ pub(super) fn verify_sets(check: &SegmentCheck<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Each blot leads to a set or a document that is there, and each document has as many blots as its row says, or fewer in an index of a range of the blots.
+/// Each blot leads to a set or a document that is there, and each document has as many blots as its
+/// row says, or fewer in an index of a range of the blots.
 ///
 /// The sets have been verified before: there are as many as their description says.
 pub(super) fn verify_postings(check: &SegmentCheck<'_>) -> Result<()> {

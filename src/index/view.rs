@@ -1,7 +1,9 @@
-//! What is live of an index, or of several as if they were one: documents, contents, and who has which postings.
+//! What is live of an index, or of several as if they were one: documents, contents, and who has
+//! which postings.
 //!
-//! Documents are counted in the order of their numbers, which is the order of the corpus in an index that nothing was added to. Contents are
-//! distinct texts, each posted once, counted in the order of their first document.
+//! Documents are counted in the order of their numbers, which is the order of the corpus in an
+//! index that nothing was added to. Contents are distinct texts, each posted once, counted in the
+//! order of their first document.
 
 use super::{
     documents::{DocumentRow, IndexedDocument},
@@ -31,7 +33,7 @@ use std::{
 
 /// A range has about this many blots, where there are many.
 const RANGE_BLOTS: u64 = 1 << 15;
-/// To look a blot up costs about as much as to merge so many.
+/// Looking one blot up costs about as much as merging this many.
 const LOOK_UP: u64 = 16;
 
 /// The content of a document whose postings stand in another segment, which the view does not have.
@@ -48,15 +50,19 @@ pub struct View<'i> {
     /// The documents of all contents, one after the other, and where each content's end.
     pub(super) members: Vec<DocNo>,
     pub(super) ends: Vec<usize>,
-    /// For each segment and place, the content whose postings stand there; `NONE` if they do not count any more.
+    /// For each segment and place, the content whose postings stand there; `NONE` if they do not
+    /// count any more.
     pub(super) content_at: Vec<Vec<u32>>,
     pub(super) numbering: Renumbering,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ViewRow {
+    /// Its segment.
     pub segment: u32,
+    /// Its place there.
     pub place: u32,
+    /// Its content.
     pub content: ContentNo,
 }
 
@@ -147,8 +153,9 @@ impl<'i> View<'i> {
         building.finish()
     }
 
-    /// The documents of the segments from one on, in an index that was cut off after them: newer segments rely on numbers and representatives. Contents of
-    /// documents that are gone are left out.
+    /// The documents of the segments from one on, in an index that was cut off after them: newer
+    /// segments rely on numbers and representatives. Contents of documents that are gone are left
+    /// out.
     pub(super) fn of_documented(index: &'i Index, from: usize) -> Result<Self> {
         Self::of_fixed(index, from, RowFilter::Documented)
     }
@@ -244,7 +251,8 @@ impl<'i> View<'i> {
         self.sets_in(&(0..BUCKETS), threads)
     }
 
-    /// The sets of a range of blots, by their top eight bits: only the parts that have them need be open.
+    /// The sets of a range of blots, by their top eight bits: only the parts that have them need be
+    /// open.
     pub fn sets_in(&self, buckets: &Range<usize>, threads: usize) -> Result<Sets> {
         let mut ranges = self.ranges();
         ranges.retain(|slices| buckets.contains(&(slices.start / (SLICES / BUCKETS))));
@@ -265,7 +273,8 @@ impl<'i> View<'i> {
         }
     }
 
-    /// The segment beside which all others are so small that it is better to look their blots up in it than to merge with it.
+    /// The segment beside which all others are so small that it is better to look their blots up in
+    /// it than to merge with it.
     fn largest_by_far(&self) -> Option<usize> {
         let blots = |segment: &Segment| {
             segment
@@ -304,7 +313,8 @@ impl<'i> View<'i> {
         }))
     }
 
-    /// Whether contents stand in the order of the places of the one segment, so that its sets are in order, too.
+    /// Whether contents stand in the order of the places of the one segment, so that its sets are
+    /// in order, too.
     pub(super) fn has_stored_order(&self) -> bool {
         self.content_at.iter().all(|places| {
             places
@@ -314,9 +324,11 @@ impl<'i> View<'i> {
         })
     }
 
-    /// Calls `each` with every set as it is stored, and how many blots have it, in the order of their numbers; contents are in the order of their places.
+    /// Calls `each` with every set as it is stored, and how many blots have it, in the order of
+    /// their numbers; contents are in the order of their places.
     ///
-    /// That can be done with one segment, all of which counts. If it is not so, the answer is false, and what `each` was called with is worth nothing.
+    /// That can be done with one segment, all of which counts. If it is not so, the answer is
+    /// false, and what `each` was called with is worth nothing.
     pub(super) fn for_each_stored(
         &self,
         threads: usize,
@@ -412,8 +424,8 @@ impl<'i> View<'i> {
         Ok(())
     }
 
-    /// Calls `each` with every blot of several contents in rising order, and with what `of` makes of
-    /// these contents; `of` runs on many threads.
+    /// Calls `each` with every blot of several contents in rising order, and with what `of` makes
+    /// of these contents; `of` runs on many threads.
     pub fn for_each_shared<T: Send>(
         &self,
         threads: usize,
@@ -500,7 +512,8 @@ impl<'i> View<'i> {
         DocNo::first(self.documents.len()).map(written).collect()
     }
 
-    /// For each segment and place, the document that its postings are written for; `u32::MAX` if they do not count any more.
+    /// For each segment and place, the document that its postings are written for; `u32::MAX` if
+    /// they do not count any more.
     pub(super) fn targets(&self) -> Result<Vec<Vec<u32>>> {
         if !matches!(self.numbering, Renumbering::Fixed(_)) {
             return Ok(self.document_at());
@@ -521,7 +534,8 @@ impl<'i> View<'i> {
         Ok(targets)
     }
 
-    /// For each segment and place, the first document of the content there; `u32::MAX` if its postings do not count any more.
+    /// For each segment and place, the first document of the content there; `u32::MAX` if its
+    /// postings do not count any more.
     pub fn document_at(&self) -> Vec<Vec<u32>> {
         let of = |&content: &u32| {
             if content == NONE {

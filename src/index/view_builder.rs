@@ -38,6 +38,7 @@ struct EarlierIndexes {
 type LiveRow = (u32, RowLocation);
 
 impl<'i> ViewBuilder<'i> {
+    /// Starts with no document.
     pub fn new(indexes: Vec<(&'i Index, usize)>, numbering: Renumbering) -> Self {
         let content_of = indexes
             .iter()
@@ -86,7 +87,8 @@ impl<'i> ViewBuilder<'i> {
         Ok(())
     }
 
-    /// The live rows of an index by rising number, and for each number whether its postings are taken.
+    /// The live rows of an index by rising number, and for each number whether its postings are
+    /// taken.
     fn live_rows(&self, index: &Index, from: usize) -> Result<(Vec<LiveRow>, Vec<bool>)> {
         let mut live = Vec::<LiveRow>::new();
         let mut is_owned = vec![false; index.manifest.numbers as usize];
@@ -196,6 +198,7 @@ impl<'i> ViewBuilder<'i> {
         *content
     }
 
+    /// The view of all documents that were taken.
     pub fn finish(self) -> Result<View<'i>> {
         let mut content_at = Vec::new();
         for ((index, from), content_of) in self.indexes.iter().zip(&self.content_of) {

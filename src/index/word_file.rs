@@ -1,7 +1,9 @@
 //! The dictionary of a segment: how often each word stands in which document.
 //!
-//! Words stand by rising hash, bucket by bucket. A word is the length of its text, the text, the number of its documents less one; then of each document the
-//! gap to the one before times four, and its count less one, if that is less than three; else three, and the rest follows. All numbers are varints.
+//! Words stand by rising hash, bucket by bucket. A word is the length of its text, the text, the
+//! number of its documents less one; then of each document the gap to the one before times four,
+//! and its count less one, if that is less than three; else three, and the rest follows. All
+//! numbers are varints.
 
 use super::{merge::NONE, open::Segment, sections, verify::SegmentCheck};
 use crate::{
@@ -98,13 +100,14 @@ fn put_word(out: &mut Vec<u8>, text: &[u8], list: &[WordCount]) {
     }
 }
 
-/// The dictionary of a segment, read as it is asked.
+/// The open dictionary of a segment; buckets are read as they are needed.
 pub struct WordFile {
     file: Sealed,
     description: WordFileDescription,
 }
 
 impl WordFile {
+    /// Opens the file and checks that its description makes sense.
     pub fn open(path: &Path) -> Result<Self> {
         let file = Sealed::open(path)?;
         let description: WordFileDescription = file.describe()?;
@@ -124,6 +127,7 @@ impl WordFile {
         Ok(Self { file, description })
     }
 
+    /// The file itself.
     pub fn file(&self) -> &Sealed {
         &self.file
     }
@@ -133,6 +137,7 @@ impl WordFile {
         (self.description.words, self.description.pairs)
     }
 
+    /// The range of its hashes, by their top eight bits.
     pub fn buckets(&self) -> Range<usize> {
         let [first, end] = self.description.buckets;
         first as usize..end as usize
@@ -251,7 +256,8 @@ impl<'v> WordMerger<'v> {
     }
 }
 
-/// Writes the words of some files, in one range, as one, with other numbers for their places: for each place the new number, or `u32::MAX`.
+/// Writes the words of some files, in one range, as one, with other numbers for their places: for
+/// each place the new number, or `u32::MAX`.
 pub fn merge_words(
     path: &Path,
     buckets: Range<usize>,
