@@ -45,13 +45,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         passages: None,
         skips_itself: false,
     };
-    let found = query(
+    query(
         &options,
         &index,
         &settings,
         &mut io::stdout().lock(),
         &mut PrintProblems,
     )?;
-    eprintln!("query_index: {} matches", found.matches);
     Ok(())
 }
