@@ -1,9 +1,9 @@
-//! Neighbouring blots with their numbers, as they stand in a part.
+//! The format of a bucket: neighbouring blots of a part, with their numbers.
 //!
 //! The number of blots and the bytes of their gaps, as varints; the gaps, to the blot before less
 //! one (to the bucket's start for the first), in a Rice code; then, from the next byte on, the
-//! numbers: of sets in a prefix code, of documents in a fixed width. So a blot is sought among gaps
-//! alone.
+//! numbers: of sets in a prefix code, of documents in a fixed width. A look-up
+//! decodes the gaps alone.
 
 use crate::{
     base::codec::{BitReader, BitWriter, Fields, NumberCode, put_varint},
@@ -95,7 +95,7 @@ pub fn put<K: Key>(
     out.extend_from_slice(&bits.bytes);
 }
 
-/// A bucket that is read.
+/// The bytes of a bucket, ready to be decoded.
 pub struct EncodedBucket<'a> {
     blots: u64,
     gaps: BitReader<'a>,
@@ -105,7 +105,7 @@ pub struct EncodedBucket<'a> {
     rice: u32,
 }
 
-/// It cannot be a bucket.
+/// The error for bytes that are no bucket.
 #[derive(Debug, Clone, Copy)]
 pub struct BrokenBucket;
 

@@ -153,3 +153,39 @@ impl ChunkTexts {
         Ok(None)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::test_files;
+
+    #[test]
+    fn the_text_of_every_blot_is_found() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("000001.text");
+        let mut writer = ChunkTextWriter::create(path, &TempDir(None)).unwrap();
+        // More entries than are copied at a time.
+        let text = |blot: u64| format!("text {blot}").repeat((blot % 3) as usize);
+        let blots = || (0..9_000_u64).map(|number| 5 * number);
+        for blot in blots() {
+            writer.push(blot, text(blot).as_bytes()).unwrap();
+        }
+        let manifest = Manifest {
+            texts: Some(writer.finish().unwrap()),
+            ..Manifest::new(&test_files::SCHEME.parse().unwrap())
+        };
+        let texts = ChunkTexts::of(&manifest, directory.path())
+            .unwrap()
+            .unwrap();
+        for blot in blots() {
+            assert_eq!(texts.text(blot).unwrap(), Some(text(blot)));
+            assert_eq!(texts.text(blot + 1).unwrap(), None);
+        }
+        let without = Manifest::new(&test_files::SCHEME.parse().unwrap());
+        assert!(
+            ChunkTexts::of(&without, directory.path())
+                .unwrap()
+                .is_none()
+        );
+    }
+}

@@ -1,7 +1,7 @@
-//! Several segments, or several indexes, written anew as one segment.
+//! Rewrites several segments, or several indexes, as one segment.
 //!
-//! Of a whole index the documents are numbered anew, without gaps: what comes out is, byte for
-//! byte, what `build` makes of the same documents.
+//! If a whole index is rewritten, its documents are renumbered without gaps: the result is, byte for
+//! byte, what `build` writes for the same documents.
 
 use super::{
     documents::CommitEffects,
@@ -251,7 +251,7 @@ impl Index {
     }
 }
 
-/// Where an index is written that is made of others.
+/// An index that is written from the documents of others.
 pub struct IndexRewrite<'a> {
     /// Where the new files go.
     pub directory: &'a Path,

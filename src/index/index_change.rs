@@ -1,9 +1,9 @@
 //! What a commit does to the documents that an index has.
 //!
 //! A document that is removed or replaced loses its row. Its postings go with it, unless another
-//! document has the same content: then they stay where they are, and so does the number they stand
-//! under. Numbers that nothing stands under any more are free, and are given to the documents of
-//! later commits, the least first.
+//! document has the same content: then the postings stay where they are, and keep their number.
+//! Numbers that neither a document nor a content has any more are free; documents of later commits
+//! get them, the least first.
 
 use super::{
     documents::{CommitEffects, DocumentRow},

@@ -48,7 +48,7 @@ pub struct Manifest {
     pub texts: Option<FileSeal>,
 }
 
-/// What stands where an index was expected, and how to make one.
+/// What was found where an index was expected, and how to make one.
 fn not_an_index(directory: &Path) -> String {
     let name = directory.display();
     let is_empty = || fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_none());
@@ -70,7 +70,7 @@ fn not_an_index(directory: &Path) -> String {
     }
 }
 
-/// What part of an index this is.
+/// Which range of the blots an index has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlotRange {
     /// The top eight bits of its blots are from the first to, but not including, the second.
@@ -104,7 +104,7 @@ pub struct FileSeal {
 }
 
 impl FileSeal {
-    /// That of a file.
+    /// Reads the size and checksum of a file.
     pub fn of(path: &Path) -> Result<Self> {
         let file = Sealed::open(path)?;
         let name = path
@@ -118,7 +118,7 @@ impl FileSeal {
         })
     }
 
-    /// Opens the file, if it is the one that was meant.
+    /// Opens the file, if it is the one that the manifest lists.
     pub fn open(&self, directory: &Path) -> Result<Sealed> {
         let file = Sealed::open(&directory.join(&self.name))?;
         self.ensure_is(&file)?;
@@ -162,7 +162,7 @@ impl Manifest {
         }
     }
 
-    /// What the segment of a generation is called.
+    /// The name of the segment of a generation.
     pub fn segment_name(generation: u64) -> String {
         format!("{generation:06}")
     }
@@ -255,7 +255,7 @@ impl Manifest {
         .seal()
     }
 
-    /// The checksum of all of it.
+    /// The checksum of the whole manifest.
     fn seal(&self) -> String {
         format!(
             "{:016x}",

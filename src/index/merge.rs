@@ -1,8 +1,8 @@
-//! One rising stream of blots out of several segments.
+//! Merges the blots of several segments into one rising stream.
 //!
-//! A blot that stands in one segment only, as most do, keeps its set, translated once. The sets of
-//! a blot that stands in several are united; as all windows of a copied passage have the same sets
-//! in the same segments, that is done once, too.
+//! Most blots occur in one segment only: they keep their set, which is translated to new numbers
+//! once. For a blot of several segments the merger builds the union of its sets. All windows of a
+//! copied passage have the same sets in the same segments, so each union is built once and cached.
 
 use super::{open::Segment, part::BlotTarget};
 use crate::{
@@ -151,7 +151,7 @@ impl<'v> Merger<'v> {
         Ok(())
     }
 
-    /// The same in any order, for who only counts: with one segment nothing must be sorted.
+    /// As [`Merger::for_each`], in any order: with one segment nothing must be sorted.
     pub fn for_each_unordered(
         &mut self,
         slices: &Range<usize>,

@@ -98,7 +98,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_a_set(numbers in prop::collection::vec(prop_oneof![0_u32..40, any::<u32>().prop_map(|n| n / 2)], 0..60)) {
+        fn it_equals_a_simple_set(numbers in prop::collection::vec(prop_oneof![0_u32..40, any::<u32>().prop_map(|n| n / 2)], 0..60)) {
             let (set, simple): (NumberSet, BTreeSet<u32>) = (numbers.iter().copied().collect(), numbers.iter().copied().collect());
             prop_assert_eq!(set.iter().collect::<Vec<_>>(), simple.iter().copied().collect::<Vec<_>>());
             prop_assert_eq!((set.len(), set.last()), (simple.len() as u64, simple.last().copied()));
@@ -107,7 +107,7 @@ mod tests {
         }
 
         #[test]
-        fn bytes_are_hostile(bytes: Vec<u8>) {
+        fn any_bytes_are_a_set_or_an_error(bytes: Vec<u8>) {
             if let Ok(set) = NumberSet::read(&bytes) {
                 prop_assert_eq!(NumberSet::read(&set.to_bytes()), Ok(set));
             }

@@ -1,5 +1,5 @@
-//! Who is who among the documents of a segment: which are new, which of them have one content, and
-//! what number each gets.
+//! Numbers the documents of a segment: which of them are new, which share one content, and what
+//! number each gets.
 
 use super::{
     documents::{CommitEffects, DocumentRow, IndexedDocument},
@@ -9,7 +9,7 @@ use super::{
 use crate::base::error::{Error, Result};
 use std::collections::HashMap;
 
-/// What became of documents that were added.
+/// What happened to a document that was added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AddOutcome {
     /// It is the next of the segment.

@@ -441,3 +441,49 @@ fn is_needed(
         None => only.is_none() || file.is_needed_for_range,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::test_files;
+    use std::fs;
+
+    const LOW: u64 = 5;
+    const HIGH: u64 = 0xf000_0005;
+
+    #[test]
+    fn a_range_of_the_blots_needs_only_its_part() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        let documents = [("a", 1, vec![LOW, HIGH]), ("b", 2, vec![LOW])];
+        test_files::commit(path, &documents, &[]);
+        let index = Index::open_whole(path).unwrap();
+        assert_eq!(index.ids_with(LOW).unwrap(), ["a", "b"]);
+        assert_eq!(index.ids_with(HIGH).unwrap(), ["a"]);
+        fs::remove_file(path.join("000001.001.part")).unwrap();
+        assert!(Index::open(path).is_err());
+        assert!(Index::open_range(path, 128..256, None).is_err());
+        let index = Index::open_range(path, 0..128, None).unwrap();
+        assert_eq!(index.ids_with(LOW).unwrap(), ["a", "b"]);
+        assert!(index.ids_with(HIGH).unwrap().is_empty());
+        assert!(Index::open_range(path, 0..128, Some(2)).is_err());
+    }
+
+    #[test]
+    fn a_file_of_another_index_is_refused() {
+        let [one, two] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        test_files::commit(one.path(), &[("a", 1, vec![LOW])], &[]);
+        test_files::commit(two.path(), &[("b", 1, vec![HIGH])], &[]);
+        for name in ["000001.docs", "000001.000.part"] {
+            let original = fs::read(one.path().join(name)).unwrap();
+            fs::copy(two.path().join(name), one.path().join(name)).unwrap();
+            let error = Index::open(one.path()).err().unwrap().to_string();
+            assert!(
+                error.contains("not the file that the manifest names"),
+                "{error}"
+            );
+            fs::write(one.path().join(name), original).unwrap();
+        }
+        Index::open(one.path()).unwrap();
+    }
+}

@@ -104,7 +104,7 @@ impl Manifest {
         Err(Error::damaged(Place::path(directory), what))
     }
 
-    /// The generation that is meant.
+    /// The generation of a state that a user named.
     pub fn resolve(&self, directory: &Path, since: &Since) -> Result<u64> {
         match since {
             Since::Generation(generation) => Ok(*generation),

@@ -1,9 +1,9 @@
-//! The postings of one range, finished but for the numbers of sets, which only the sets of all
-//! ranges together tell.
+//! The postings of one range of the blots, complete except for the final numbers of its sets, which
+//! depend on the sets of all ranges.
 //!
-//! What one document has stands here as it will stand in the part, and is copied. Blots of several
-//! documents are packed keys with the numbers that their sets have in this range, in runs of keys;
-//! of each run there is its bucket, the number of its keys and where it ends, 8 bytes each.
+//! Blots of one document are encoded as in the part, which gets a copy of these bytes. Blots of
+//! several documents are runs of packed keys with the numbers that their sets have in this range; a
+//! table has the bucket of each run, the number of its keys and where it ends, 8 bytes each.
 
 use super::{
     bucket::NumberCodec,

@@ -1,4 +1,4 @@
-//! Makes a segment: documents come in order, with their blots; files come out.
+//! Builds a segment: takes documents in order, with their blots, and writes its files.
 
 use super::{
     documents::{CommitEffects, DocumentRow, IndexedDocument, write_documents},

@@ -79,7 +79,7 @@ pub struct ContentInfo {
     pub hash: Option<u128>,
 }
 
-/// What numbers documents get when they are written anew.
+/// What numbers documents get when they are rewritten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Renumbering {
     /// From 0, without gaps.
@@ -486,7 +486,7 @@ impl<'i> View<'i> {
             .sum()
     }
 
-    /// All documents as they are written anew, in order.
+    /// All documents in order, as they are rewritten.
     pub(super) fn to_documents(&self) -> Result<Vec<IndexedDocument>> {
         let first = |content: ContentNo| self.documents_of(content)[0];
         let written = |document: DocNo| -> Result<IndexedDocument> {

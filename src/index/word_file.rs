@@ -1,9 +1,9 @@
-//! The dictionary of a segment: how often each word stands in which document.
+//! The dictionary of a segment: how often each document has each word.
 //!
-//! Words stand by rising hash, bucket by bucket. A word is the length of its text, the text, the
-//! number of its documents less one; then of each document the gap to the one before times four,
-//! and its count less one, if that is less than three; else three, and the rest follows. All
-//! numbers are varints.
+//! Words are sorted by their hash, bucket by bucket. A word is the length of its text, the text, the
+//! number of its documents less one, and for each document the gap to the one before, times four,
+//! plus its count less one. A count of four or more is written as three there, and the rest of it
+//! follows. All numbers are varints.
 
 use super::{merge::NONE, open::Segment, sections, verify::SegmentCheck};
 use crate::{
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn words_are_read_as_they_were_written() {
         let list = |list: &[(u32, u32)]| {
             list.iter()
                 .map(|&(place, times)| WordCount { place, times })
