@@ -6,6 +6,7 @@
 //! of older segments stands here as well: see [`CommitEffects`].
 
 use super::{
+    document_row::{DocumentRow, IndexedDocument, ROW_BYTES},
     id_section::{IdSection, Section, section},
     number_set::NumberSet,
     sections,
@@ -18,117 +19,10 @@ use serde::{Deserialize, Serialize};
 use std::{cmp::Ordering, io, path::Path, sync::OnceLock};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// What an index knows of a document, but for its id.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DocumentRow {
-    /// Its number in the index.
-    pub number: u32,
-    /// Whose postings are those of this content: the first document that had it. It may be gone
-    /// itself, its number stays taken.
-    pub representative: u32,
-    /// Of the text; none if the program that made the blots did not tell.
-    pub bytes: Option<u64>,
-    /// How many tokens it has.
-    pub tokens: u32,
-    /// Distinct ones that the document has, also where an index of shared chunks does not hold
-    /// them: what shares are of.
-    pub blots: u32,
-    /// Those of them that the index holds.
-    pub posted: u32,
-    /// Over the tokens; none if it was not told.
-    pub hash: Option<u128>,
-    id_hash: u64,
-}
-
-const ROW_BYTES: usize = 52;
 /// Rows of version 2 of the index did not say how many blots are posted.
 const OLD_ROW_BYTES: u64 = 48;
-const UNKNOWN_BYTES: u64 = u64::MAX;
 /// Steps of an interpolation search, before a bisection takes over.
 const GUESSES: u32 = 12;
-
-/// A row and its id.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IndexedDocument {
-    /// The id of the document.
-    pub id: String,
-    /// All else that the index knows of it.
-    pub row: DocumentRow,
-}
-
-impl DocumentRow {
-    /// A document that has no number yet.
-    pub fn new(bytes: Option<u64>, tokens: u32, hash: Option<u128>) -> Self {
-        Self {
-            number: 0,
-            representative: 0,
-            bytes,
-            tokens,
-            blots: 0,
-            posted: 0,
-            hash,
-            id_hash: 0,
-        }
-    }
-
-    pub(super) fn numbered(self, number: u32, representative: u32) -> Self {
-        Self {
-            number,
-            representative,
-            ..self
-        }
-    }
-
-    /// A document with at least this number of distinct blots, posted or not.
-    pub fn with_blots(self, blots: u32) -> Self {
-        Self { blots, ..self }
-    }
-
-    /// It has at least as many blots as are posted.
-    pub(super) fn with_posted(self, blots: u32, posted: u32) -> Self {
-        Self {
-            blots: blots.max(posted),
-            posted,
-            ..self
-        }
-    }
-
-    pub(super) fn id_hash(&self) -> u64 {
-        self.id_hash
-    }
-
-    /// Whether the postings of this content belong to another document.
-    pub fn is_alias(&self) -> bool {
-        self.number != self.representative
-    }
-
-    fn append_to(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.number.to_le_bytes());
-        out.extend_from_slice(&self.representative.to_le_bytes());
-        out.extend_from_slice(&self.bytes.unwrap_or(UNKNOWN_BYTES).to_le_bytes());
-        out.extend_from_slice(&self.tokens.to_le_bytes());
-        out.extend_from_slice(&self.blots.to_le_bytes());
-        out.extend_from_slice(&self.hash.unwrap_or_default().to_le_bytes());
-        out.extend_from_slice(&self.id_hash.to_le_bytes());
-        out.extend_from_slice(&self.posted.to_le_bytes());
-    }
-
-    fn read(bytes: &[u8]) -> Self {
-        let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|index| bytes[at + index]));
-        let wide = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
-        let hash = u128::from(wide(24)) | u128::from(wide(32)) << 64;
-        Self {
-            number: word(0),
-            representative: word(4),
-            bytes: Some(wide(8)).filter(|&bytes| bytes != UNKNOWN_BYTES),
-            tokens: word(16),
-            blots: word(20),
-            hash: Some(hash).filter(|&hash| hash != 0),
-            id_hash: wide(40),
-            posted: word(48),
-        }
-    }
-}
 
 #[derive(Debug, Serialize, Deserialize)]
 struct DocumentsDescription {

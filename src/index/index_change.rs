@@ -6,7 +6,8 @@
 //! get them, the least first.
 
 use super::{
-    documents::{CommitEffects, DocumentRow},
+    document_row::DocumentRow,
+    documents::CommitEffects,
     open::{Index, RowLocation},
 };
 use crate::base::error::{Error, Place, Result};

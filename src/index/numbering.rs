@@ -2,7 +2,8 @@
 //! number each gets.
 
 use super::{
-    documents::{CommitEffects, DocumentRow, IndexedDocument},
+    document_row::{DocumentRow, IndexedDocument},
+    documents::CommitEffects,
     index_change::{IndexChange, IndexMatch},
     open::RowLocation,
 };

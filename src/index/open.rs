@@ -1,7 +1,8 @@
 //! An index that is open for reading, as it was when its manifest was read.
 
 use super::{
-    documents::{DocumentRow, Documents},
+    document_row::DocumentRow,
+    documents::Documents,
     manifest::{Manifest, NAME, SegmentEntry},
     part::{BlotTarget, Part, buckets_of},
     sections::{ExpectedFile, SECTIONS, SegmentReaders, segment_files},

@@ -1,7 +1,8 @@
 //! Builds a segment: takes documents in order, with their blots, and writes its files.
 
 use super::{
-    documents::{CommitEffects, DocumentRow, IndexedDocument, write_documents},
+    document_row::{DocumentRow, IndexedDocument},
+    documents::{CommitEffects, write_documents},
     index_change::IndexChange,
     manifest::{FileSeal, SegmentEntry},
     number_set::NumberSet,

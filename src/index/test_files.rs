@@ -1,7 +1,7 @@
 //! What the unit tests of the index share: small indexes, and damaged copies of files.
 
 use super::{
-    documents::DocumentRow,
+    document_row::DocumentRow,
     index_change::IndexChange,
     manifest::Manifest,
     open::Index,

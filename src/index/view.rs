@@ -6,7 +6,7 @@
 //! order of their first document.
 
 use super::{
-    documents::{DocumentRow, IndexedDocument},
+    document_row::{DocumentRow, IndexedDocument},
     merge::{
         CountSets, CountSetsBesideLargest, CountSetsWithout, ExcludedBlots, MergedTarget, Merger,
         NONE,

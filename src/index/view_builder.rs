@@ -1,7 +1,7 @@
 //! Builds a [`View`] out of the rows of one index or several.
 
 use super::{
-    documents::DocumentRow,
+    document_row::DocumentRow,
     merge::NONE,
     open::{Index, RowLocation},
     view::{ContentInfo, NO_CONTENT, Renumbering, View, ViewRow},
