@@ -117,7 +117,7 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
             taken.push(how);
             places.push(place);
         }
-        self.collector.keep(self.postings_bytes());
+        self.collector.set_memory_limit(self.postings_bytes());
         self.collector.add(postings, &places)?;
         self.words
             .as_mut()

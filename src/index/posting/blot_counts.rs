@@ -1,19 +1,21 @@
-//! Counts, on many threads, how many blots each document has.
+//! Counts the blots of each document, on many threads.
 
 use super::key::Key;
+use crate::base::num::ToUsize;
 use std::{
     ops::Range,
     sync::{Mutex, PoisonError},
 };
 
-/// Counts for neighbouring documents: of few documents they stay in the processor's cache.
+/// Counts for a range of documents: a short range fits into the cache of the processor.
 pub(super) struct BlotCounts {
     documents: Range<u32>,
-    /// One for each thread that has counted so far, but for those that are counting.
+    /// The counts of each thread, except of those that are counting now.
     counts: Mutex<Vec<Vec<u32>>>,
 }
 
 impl BlotCounts {
+    /// No blots yet, for these documents.
     pub fn new(documents: Range<u32>) -> Self {
         Self {
             documents,
@@ -21,28 +23,28 @@ impl BlotCounts {
         }
     }
 
-    /// Counts sorted keys, none of which comes again.
+    /// Counts keys. Each key must be counted once.
     pub fn count<K: Key>(&self, keys: &[K]) {
-        let spare = || self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = spare().pop();
+        let unused = || self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = unused().pop();
         let mut counts = own.unwrap_or_else(|| vec![0; self.documents.len()]);
         keys.iter()
-            .for_each(|key| counts[(key.number() - self.documents.start) as usize] += 1);
-        spare().push(counts);
+            .for_each(|key| counts[(key.number() - self.documents.start).to_usize()] += 1);
+        unused().push(counts);
     }
 
-    /// Adds what was counted to the counts of all documents.
+    /// Adds these counts to those of all documents.
     pub fn add_to(self, all: &mut Vec<u32>) {
         let Range { start, end } = self.documents;
-        if all.len() < end as usize {
-            all.resize(end as usize, 0);
+        if all.len() < end.to_usize() {
+            all.resize(end.to_usize(), 0);
         }
         for counts in self
             .counts
             .into_inner()
             .unwrap_or_else(PoisonError::into_inner)
         {
-            all[start as usize..]
+            all[start.to_usize()..]
                 .iter_mut()
                 .zip(counts)
                 .for_each(|(sum, count)| *sum += count);

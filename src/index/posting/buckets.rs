@@ -1,4 +1,4 @@
-//! Records of a fixed width in buckets, on disk once they exceed the memory.
+//! Fixed-width records in buckets, spilled to disk when they exceed the memory.
 
 use crate::base::{
     error::Result,
@@ -6,13 +6,14 @@ use crate::base::{
 };
 use std::ops::Range;
 
-/// Records of `W` words each. A bucket gives them back in any order: whoever takes them sorts.
+/// Buckets of records of `W` words each. A bucket returns its records in any order: the caller
+/// sorts.
 ///
-/// Memory: about `limit_bytes`, and some 50 bytes a bucket for each time that they went to disk.
+/// Memory: about `limit_bytes`, and some 50 bytes per bucket for each spill.
 pub struct Buckets<const W: usize> {
     buckets: Vec<RecordBucket<W>>,
     held: usize,
-    most_held: usize,
+    held_limit: usize,
     directory: TempDir,
     file: Option<TempFile>,
 }
@@ -24,9 +25,10 @@ struct RecordBucket<const W: usize> {
 }
 
 impl<const W: usize> Buckets<W> {
+    /// This many empty buckets, which spill to `directory`.
     pub fn new(buckets: usize, limit_bytes: u64, directory: TempDir) -> Self {
-        // A vector that grows has room for twice as much.
-        let most_held = usize::try_from(limit_bytes / (16 * W as u64)).unwrap_or(usize::MAX);
+        // A growing vector may reserve twice as much as it holds.
+        let held_limit = usize::try_from(limit_bytes / (16 * W as u64)).unwrap_or(usize::MAX);
         let buckets = (0..buckets)
             .map(|_| RecordBucket {
                 records: Vec::new(),
@@ -36,28 +38,31 @@ impl<const W: usize> Buckets<W> {
         Self {
             buckets,
             held: 0,
-            most_held,
+            held_limit,
             directory,
             file: None,
         }
     }
 
+    /// The number of buckets.
     pub fn len(&self) -> usize {
         self.buckets.len()
     }
 
+    /// Whether there are no buckets.
     pub fn is_empty(&self) -> bool {
         self.buckets.is_empty()
     }
 
+    /// Adds a record to a bucket.
     pub fn push(&mut self, bucket: usize, record: [u64; W]) {
         self.buckets[bucket].records.push(record);
         self.held += 1;
     }
 
-    /// Lets what is there go to disk, if it is too much.
+    /// Spills all records if they exceed the memory.
     pub fn settle(&mut self) -> Result<()> {
-        if self.held <= self.most_held {
+        if self.held <= self.held_limit {
             return Ok(());
         }
         let file = match &mut self.file {
@@ -85,7 +90,7 @@ impl<const W: usize> Buckets<W> {
         Ok(())
     }
 
-    /// Bytes of all records of a bucket.
+    /// The size of all records of a bucket.
     pub fn bytes(&self, bucket: usize) -> u64 {
         let RecordBucket { records, spilled } = &self.buckets[bucket];
         size_of_val(&records[..]) as u64
@@ -95,7 +100,7 @@ impl<const W: usize> Buckets<W> {
                 .sum::<u64>()
     }
 
-    /// All records of a bucket, which is not to be asked again: its room on disk is given back.
+    /// All records of a bucket. Frees its room on disk, so each bucket can be taken once.
     pub fn take(&self, bucket: usize) -> Result<Vec<[u64; W]>> {
         let RecordBucket { records, spilled } = &self.buckets[bucket];
         let mut taken = Vec::with_capacity((self.bytes(bucket) / (8 * W as u64)) as usize);
@@ -118,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_memory_gives_the_same() {
+    fn records_do_not_depend_on_the_memory() {
         let fill = |limit_bytes| {
             let mut buckets = Buckets::<2>::new(3, limit_bytes, TempDir(None));
             for number in 0..100 {

@@ -1,4 +1,4 @@
-//! Takes postings as documents come, bucket by bucket, and spills them sorted when memory is full.
+//! Collects postings in buckets as documents come, and spills sorted runs when the memory is full.
 
 use super::{
     blot_counts::BlotCounts,
@@ -18,14 +18,15 @@ use crate::{
 use rayon::prelude::*;
 use std::{ops::Range, path::PathBuf};
 
-/// Keys of a bucket come in pieces of this many: a bucket that grows copies nothing.
+/// A bucket stores keys in pieces of this many, so that it grows without copying.
 const PIECE: usize = 4096;
 /// Buckets that a thread sorts, on average, before they are written.
 const GROUP_PER_THREAD: usize = 8;
-/// Runs know where each of this many ranges starts, so that they can be merged range by range.
+/// A run records where each of this many slices of the blot space starts, so that runs can be
+/// merged range by range.
 pub const SLICES: usize = 16 * BUCKETS;
 
-/// The postings of some documents, sorted by bucket; a worker makes them.
+/// The postings of some documents, grouped by bucket.
 #[derive(Debug, Default)]
 pub struct Postings<K> {
     keys: Vec<K>,
@@ -34,7 +35,9 @@ pub struct Postings<K> {
 }
 
 impl<K: Key> Postings<K> {
-    /// Sorts the blots of documents, numbered from 0, by bucket: counting, then placing. `ends` says where those of each document end.
+    /// Groups the blots of documents by bucket, with a counting sort.
+    ///
+    /// Documents are numbered from 0; `ends` has the end of the blots of each document.
     pub fn new(blots: &[u64], ends: &[usize], bits: u8) -> Self {
         let mut starts = [0_u32; BUCKETS + 1];
         for &blot in blots {
@@ -43,7 +46,8 @@ impl<K: Key> Postings<K> {
         for bucket in 0..BUCKETS {
             starts[bucket + 1] += starts[bucket];
         }
-        let (mut placed, mut start) = (vec![K::default(); blots.len()], 0);
+        let mut placed = vec![K::default(); blots.len()];
+        let mut start = 0;
         for (number, &end) in (0..).zip(ends) {
             for &blot in &blots[start..end] {
                 let at = &mut starts[bucket_of(blot, bits)];
@@ -52,14 +56,14 @@ impl<K: Key> Postings<K> {
             }
             start = end;
         }
-        // Each start has moved on to its bucket's end.
+        // By now each start has advanced to the end of its bucket.
         Self {
             keys: placed,
             ends: starts[..BUCKETS].to_vec(),
         }
     }
 
-    /// Numbers the documents anew; those that get no number are dropped.
+    /// Renumbers the documents, and drops those without a new number.
     pub fn renumber(&mut self, number_of: impl Fn(u32) -> Option<u32>) {
         let mut kept = Vec::with_capacity(self.keys.len());
         let ends = (0..self.ends.len()).map(|bucket| {
@@ -72,6 +76,7 @@ impl<K: Key> Postings<K> {
         self.keys = kept;
     }
 
+    /// All keys, bucket by bucket.
     pub fn keys(&self) -> &[K] {
         &self.keys
     }
@@ -94,13 +99,13 @@ pub struct Collector<K> {
     pub(super) bits: u8,
     pub(super) buckets: Vec<KeyBucket<K>>,
     pub(super) runs: Vec<KeyRunTable>,
-    /// Where runs are, once there is one.
+    /// The file of the runs, once there is one.
     pub(super) file: Option<TempFile>,
     pub(super) threads: usize,
     pub(super) directory: TempDir,
-    /// How many blots each document has, of those that are in a run.
+    /// The number of blots of each document that is in a run.
     pub(super) blots_of: Vec<u32>,
-    /// Where the documents are that are in no run yet. Each is in one only.
+    /// The documents that are in no run yet. Each document is in one run only.
     pub(super) in_memory: Range<u32>,
     keys: u64,
     keys_limit: u64,
@@ -124,30 +129,31 @@ impl<K: Key> KeyBucket<K> {
         }
     }
 
-    /// All keys in order, each once, and counted. The pieces are given back.
-    pub fn sorted(&mut self, tally: &BlotCounts) -> Vec<K> {
+    /// All keys in order, without duplicates. Counts them in `counts`, and frees the pieces.
+    pub fn sorted(&mut self, counts: &BlotCounts) -> Vec<K> {
         let mut keys = sorted(&std::mem::take(&mut self.pieces));
         keys.dedup();
-        tally.count(&keys);
+        counts.count(&keys);
         keys
     }
 }
 
-/// Sorted postings on disk: a stretch for each slice. All runs are in one file.
+/// A sorted run on disk: a block of keys for each slice. All runs are in one file.
 #[derive(Debug)]
 pub(super) struct KeyRunTable {
-    /// Where each slice starts, and where the last one ends.
+    /// The start of each slice, and the end of the last one.
     pub starts: Vec<u64>,
-    /// How many keys each slice has.
+    /// The number of keys of each slice.
     pub keys: Vec<u32>,
 }
 
 impl KeyRunTable {
-    /// Where some slices are in the file.
+    /// The bytes of some slices in the file.
     pub fn place(&self, slices: &Range<usize>) -> Range<u64> {
         self.starts[slices.start]..self.starts[slices.end]
     }
 
+    /// The number of keys of some slices.
     pub fn keys(&self, slices: &Range<usize>) -> u64 {
         self.keys[slices.clone()]
             .iter()
@@ -155,7 +161,7 @@ impl KeyRunTable {
             .sum()
     }
 
-    /// The next bucket was written.
+    /// Records that the next bucket was written.
     pub fn push(&mut self, packed: &PackedBucket) {
         let mut at = self.starts.last().copied().unwrap_or_default();
         for &(length, keys) in &packed.slices {
@@ -166,7 +172,7 @@ impl KeyRunTable {
     }
 }
 
-/// The keys of a bucket as they go to disk, with the length and the number of keys of each slice.
+/// The packed keys of a bucket, with the bytes and the number of keys of each slice.
 pub(super) struct PackedBucket {
     pub bytes: Vec<u8>,
     pub slices: Vec<(usize, u32)>,
@@ -174,9 +180,10 @@ pub(super) struct PackedBucket {
 
 impl PackedBucket {
     fn of<K: Key>(keys: &[K], bits: u8) -> Self {
-        let (mut bytes, mut rest) = (Vec::new(), keys);
+        let mut bytes = Vec::new();
+        let mut rest = keys;
         let width = slice_width(bits);
-        // The first bucket's slices have the same keys as any other's, but for the bits of the bucket.
+        // Slices of all buckets are alike but for the bits of the bucket.
         let bucket = keys
             .first()
             .map_or(0, |key| key.blot() & !(first_blot(1, bits) - 1));
@@ -196,7 +203,7 @@ impl PackedBucket {
 }
 
 impl<K: Key> Collector<K> {
-    /// Keeps about `memory_bytes` of postings before they are spilled.
+    /// An empty collector that spills when it holds about `memory_bytes` of postings.
     pub fn new(bits: u8, memory_bytes: u64, threads: usize, directory: TempDir) -> Self {
         let buckets = (0..BUCKETS)
             .map(|_| KeyBucket { pieces: Vec::new() })
@@ -216,20 +223,22 @@ impl<K: Key> Collector<K> {
         }
     }
 
-    /// From now on keeps about so much.
-    pub fn keep(&mut self, memory_bytes: u64) {
+    /// Changes the memory limit.
+    pub fn set_memory_limit(&mut self, memory_bytes: u64) {
         self.keys_limit = (memory_bytes / size_of::<K>() as u64).max(1);
     }
 
-    /// Takes the postings of some documents, each under a new number, higher than those before; those that get none are left out.
+    /// Adds the postings of some documents under new numbers, higher than all before.
+    ///
+    /// Leaves out documents without a new number.
     pub fn add(&mut self, postings: &Postings<K>, numbers: &[Option<u32>]) -> Result<()> {
         let number_of = |number: u32| numbers.get(number as usize).copied().flatten();
         if let Some(last) = numbers.iter().rev().find_map(|&number| number) {
             self.in_memory.end = last + 1;
         }
-        for (bucket, into) in self.buckets.iter_mut().enumerate() {
+        for (bucket, target) in self.buckets.iter_mut().enumerate() {
             let kept = postings.bucket(bucket).iter();
-            into.extend(kept.filter_map(|key| {
+            target.extend(kept.filter_map(|key| {
                 number_of(key.number()).map(|number| K::new(key.blot(), number))
             }));
         }
@@ -241,7 +250,9 @@ impl<K: Key> Collector<K> {
         }
     }
 
-    /// Writes all postings as files of sorted runs, one for each range of buckets; gives how many blots each of so many documents has.
+    /// Writes all postings to files of sorted runs, one for each range of buckets.
+    ///
+    /// Returns the number of blots of each of the `documents` documents.
     pub fn write_runs(
         mut self,
         documents: u32,
@@ -249,7 +260,7 @@ impl<K: Key> Collector<K> {
         files: &[(PathBuf, Range<usize>)],
     ) -> Result<Vec<u32>> {
         let bits = self.bits;
-        let tally = BlotCounts::new(self.in_memory.clone());
+        let counts = BlotCounts::new(self.in_memory.clone());
         let pool = parallel::pool(self.threads);
         for (path, buckets) in files {
             let mut out = RunWriter::create(path, scheme, buckets.clone(), documents)?;
@@ -258,17 +269,17 @@ impl<K: Key> Collector<K> {
             }
             out.start();
             let range = &mut self.buckets[buckets.clone()];
-            pack_buckets(&pool, range, bits, &tally, |packed| out.push(packed))?;
+            pack_buckets(&pool, range, bits, &counts, |packed| out.push(packed))?;
             out.finish()?;
         }
-        tally.add_to(&mut self.blots_of);
+        counts.add_to(&mut self.blots_of);
         self.blots_of.resize(documents as usize, 0);
         Ok(self.blots_of)
     }
 
-    /// Writes what is in memory as a run: buckets are sorted in parallel, and written in order.
+    /// Writes all keys in memory as a run: sorts the buckets in parallel, and writes them in order.
     pub(super) fn spill(&mut self) -> Result<()> {
-        let tally = BlotCounts::new(self.in_memory.clone());
+        let counts = BlotCounts::new(self.in_memory.clone());
         let pool = parallel::pool(self.threads);
         let mut file = self
             .file
@@ -278,17 +289,17 @@ impl<K: Key> Collector<K> {
             starts: vec![file.bytes()],
             keys: Vec::with_capacity(SLICES),
         };
-        pack_buckets(&pool, &mut self.buckets, self.bits, &tally, |packed| {
+        pack_buckets(&pool, &mut self.buckets, self.bits, &counts, |packed| {
             file.append(&packed.bytes)?;
             run.push(packed);
             Ok(())
         })?;
         self.file = Some(file);
-        tally.add_to(&mut self.blots_of);
+        counts.add_to(&mut self.blots_of);
         self.runs.push(run);
         self.in_memory.start = self.in_memory.end;
         self.keys = 0;
-        give_back_memory();
+        return_free_memory();
         Ok(())
     }
 }
@@ -300,10 +311,10 @@ fn pack_buckets<K: Key>(
     pool: &Pool,
     buckets: &mut [KeyBucket<K>],
     bits: u8,
-    tally: &BlotCounts,
+    counts: &BlotCounts,
     mut sink: impl FnMut(&PackedBucket) -> Result<()>,
 ) -> Result<()> {
-    let pack = |bucket: &mut KeyBucket<K>| PackedBucket::of(&bucket.sorted(tally), bits);
+    let pack = |bucket: &mut KeyBucket<K>| PackedBucket::of(&bucket.sorted(counts), bits);
     for group in buckets.chunks_mut(GROUP_PER_THREAD * pool.threads()) {
         let packed: Vec<_> = pool.install(|| group.par_iter_mut().map(pack).collect());
         packed.iter().try_for_each(&mut sink)?;
@@ -311,16 +322,16 @@ fn pack_buckets<K: Key>(
     Ok(())
 }
 
-/// Makes the allocator give back what was freed between other things: documents need more and more room beside the postings.
-fn give_back_memory() {
+/// Returns freed memory to the system: the documents need more and more beside the postings.
+fn return_free_memory() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    // SAFETY: it takes a number, and moves nothing that is in use.
+    // SAFETY: malloc_trim takes a number and does not touch memory in use.
     unsafe {
         libc::malloc_trim(0);
     }
 }
 
-/// How many blots a slice may have.
+/// The number of possible blots of a slice.
 fn slice_width(bits: u8) -> u64 {
     1 << (bits - SLICES.trailing_zeros() as u8)
 }

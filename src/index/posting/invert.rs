@@ -1,17 +1,23 @@
-//! From collected postings to sorted blots with their sets.
+//! Turns collected postings into sorted blots with their sets of documents.
 
 use super::{
     blot_counts::BlotCounts,
     collect::{Collector, KeyBucket, KeyRunTable, SLICES},
+    inverted::{Inverted, InvertedRange, RangeOutput, RangeStore},
     key::{BUCKETS, Key},
-    packed_keys::{put_keys, read_keys},
+    packed_keys::read_keys,
+    ranges::{FINE_POSTINGS, bucket_of_slice, ranges_of, slices_of, whole_buckets},
     sets::{SetDictionary, Sets},
     sort::sorted,
-    spilled_sets::{self, FinalSetNumbers, SpillTo, SpilledDictionaries},
+    spilled_sets::{self, DictionaryId, FinalSetNumbers, SpillTo, SpilledDictionaries},
 };
-use crate::base::{error::Result, files::TempFile, parallel};
+use crate::base::{
+    error::Result,
+    files::TempFile,
+    num::{ToU64, ToUsize},
+    parallel,
+};
 use std::{
-    borrow::Cow,
     ops::Range,
     sync::{
         Arc, Mutex, PoisonError,
@@ -19,127 +25,33 @@ use std::{
     },
 };
 
-/// Blots of a range of the blot space, in order.
-#[derive(Debug, Default)]
-pub struct InvertedRange<K> {
-    /// Blots of several documents, with the number of their set.
-    pub shared: Vec<K>,
-    /// Blots of one document, with its number.
-    pub single: Vec<K>,
-}
-
-/// The whole, cut into units that are small enough to be worked on one by one.
+/// Inverts all postings within about `memory_bytes`, and counts the blots of each document.
 ///
-/// A unit never crosses the border of a bucket; and if there are fewer than [`FINE_POSTINGS`], none is smaller than a bucket.
-pub struct Inverted<K> {
-    pub bits: u8,
-    pub documents: u32,
-    pub sets: Sets,
-    pub postings: u64,
-    pub shared: u64,
-    pub single: u64,
-    units: Vec<StoredRange<K>>,
-    spill: Option<TempFile>,
-    numbers: FinalSetNumbers,
-}
-
-struct StoredRange<K> {
-    bucket: usize,
-    /// Whose numbers the sets have: a thread, and one of its dictionaries.
-    dictionary: [usize; 2],
-    kept: RangeStorage<K>,
-}
-
-enum RangeStorage<K> {
-    Here(InvertedRange<K>),
-    /// How many keys there are, and where.
-    Spilled {
-        keys: [u64; 2],
-        shared: Range<u64>,
-        single: Range<u64>,
-    },
-}
-
-/// A unit that was made, as it is kept or as it goes to disk.
-enum RangeOutput<K> {
-    InvertedRange(InvertedRange<K>),
-    Packed {
-        keys: [u64; 2],
-        shared: Vec<u8>,
-        single: Vec<u8>,
-    },
-}
-
-impl<K: Key> RangeOutput<K> {
-    fn of(unit: InvertedRange<K>, is_spilled: bool) -> Self {
-        if !is_spilled {
-            return Self::InvertedRange(unit);
-        }
-        let [mut shared, mut single] = [Vec::new(), Vec::new()];
-        put_keys(&mut shared, &unit.shared);
-        put_keys(&mut single, &unit.single);
-        Self::Packed {
-            keys: [unit.shared.len() as u64, unit.single.len() as u64],
-            shared,
-            single,
-        }
-    }
-}
-
-/// With fewer postings than this, buckets are not cut.
-pub const FINE_POSTINGS: u64 = 1 << 22;
-/// A range of at most this many keys is not cut further.
-const UNIT_KEYS: u64 = 1 << 16;
-/// More than this many keys are not sorted at once where slices are small enough: they would not fit into the processor's cache.
-const MOST_UNIT_KEYS: u64 = 1 << 18;
-
-/// Inverts all postings, within about `memory_bytes`. Of what was written to disk each range is read back once.
+/// Every spilled range is read back once. If nothing was spilled, the sets take memory on top of
+/// `memory_bytes`; otherwise only the sets of several blots do.
 ///
-/// If nothing was written to disk, sets are held beside that; else only those that several blots lead to.
-///
-/// Blots of one document are kept only if `keeps_single`, where it is given, says so. Also gives how many blots each document has.
+/// If `keeps_single` is set, it decides which blots of a single document are kept.
 pub fn invert<K: Key>(
     mut collector: Collector<K>,
     documents: u32,
     memory_bytes: u64,
     keeps_single: Option<&(dyn Fn(&K) -> bool + Sync)>,
 ) -> Result<(Inverted<K>, Vec<u32>)> {
-    let (threads, bits) = (collector.threads, collector.bits);
+    let threads = collector.threads;
+    let bits = collector.bits;
     let is_spilled = collector.file.is_some();
     if is_spilled {
         collector.spill()?;
     }
-    let Collector {
-        buckets,
-        runs,
-        file,
-        directory,
-        in_memory,
-        mut blots_of,
-        ..
-    } = collector;
-    let share_bytes = memory_bytes / (4 * threads as u64);
+    let share_bytes = memory_bytes / (4 * threads.to_u64());
     let ranges = if is_spilled {
-        let keys_in = |slices: &Range<usize>| runs.iter().map(|run| run.keys(slices)).sum::<u64>();
-        let is_fine = keys_in(&(0..SLICES)) >= FINE_POSTINGS;
-        ranges_of(
-            0..SLICES,
-            keys_in,
-            is_fine.then_some(share_bytes / size_of::<K>() as u64),
-        )
+        spilled_ranges(&collector.runs, share_bytes / size_of::<K>().to_u64())
     } else {
         whole_buckets()
     };
-    let sources = KeySources::new(
-        buckets,
-        BlotCounts::new(in_memory),
-        file.map(|file| (file, runs)),
-        &ranges,
-    );
-    let spill = is_spilled.then_some(SpillTo {
-        directory: &directory,
-        set_bytes: share_bytes,
-    });
+    let directory = collector.directory.clone();
+    let mut blots_of = std::mem::take(&mut collector.blots_of);
+    let sources = KeySources::new(collector, &ranges);
     let dropped = BlotCounts::new(0..documents);
     let sorter = || KeySorter {
         sources: &sources,
@@ -147,41 +59,60 @@ pub fn invert<K: Key>(
         keeps_single,
         dropped: &dropped,
     };
-    let (mut inverted, _) = Inversion {
+    let inversion = Inversion {
         bits,
         documents,
         threads,
         ranges: &ranges,
-        spill,
-    }
-    .run(sorter)?;
-    sources.tally.add_to(&mut blots_of);
-    blots_of.resize(documents as usize, 0);
+        spill: is_spilled.then_some(SpillTo {
+            directory: &directory,
+            set_bytes: share_bytes,
+        }),
+    };
+    let (mut inverted, _) = inversion.run(sorter)?;
+    sources.counts.add_to(&mut blots_of);
+    blots_of.resize(documents.to_usize(), 0);
+    subtract(&mut blots_of, dropped);
+    inverted.postings = blots_of.iter().map(|&count| u64::from(count)).sum();
+    Ok((inverted, blots_of))
+}
+
+/// The ranges of postings that are all on disk.
+fn spilled_ranges(runs: &[KeyRunTable], keys_limit: u64) -> Vec<Range<usize>> {
+    let keys_in = |slices: &Range<usize>| runs.iter().map(|run| run.keys(slices)).sum::<u64>();
+    let is_fine = keys_in(&(0..SLICES)) >= FINE_POSTINGS;
+    ranges_of(0..SLICES, keys_in, is_fine.then_some(keys_limit))
+}
+
+/// Takes the dropped blots out of the counts of all documents.
+fn subtract(blots_of: &mut [u32], dropped: BlotCounts) {
     let mut dropped_of = Vec::new();
     dropped.add_to(&mut dropped_of);
     blots_of
         .iter_mut()
         .zip(dropped_of)
         .for_each(|(blots, dropped)| *blots -= dropped);
-    inverted.postings = blots_of.iter().map(|&count| u64::from(count)).sum();
-    Ok((inverted, blots_of))
 }
 
-/// Makes the units of ranges; each thread has one, with a dictionary of its own.
+/// Inverts ranges one by one; each thread has its own inverter, with its own dictionary.
 pub trait InvertRanges<K>: Send {
     /// The blots of some slices, with sets numbered as in the dictionary.
     fn unit(&mut self, slices: &Range<usize>) -> Result<InvertedRange<K>>;
 
+    /// The sets of the units so far.
     fn dictionary(&self) -> &SetDictionary;
 
-    /// Goes on with an empty one.
+    /// Returns the dictionary and continues with an empty one.
     fn take_dictionary(&mut self) -> SetDictionary;
 }
 
-/// How to sort, whatever the postings come from.
+/// Runs [`InvertRanges`] on many threads, whatever the postings come from.
 pub struct Inversion<'a> {
+    /// The bits of a blot.
     pub bits: u8,
+    /// The number of documents.
     pub documents: u32,
+    /// The number of threads.
     pub threads: usize,
     /// Slices of the blot space, in rising order; see [`Inverted`].
     pub ranges: &'a [Range<usize>],
@@ -189,10 +120,11 @@ pub struct Inversion<'a> {
     pub spill: Option<SpillTo<'a>>,
 }
 
-/// A thread's maker, and the dictionaries it is done with, if any may be closed.
+/// The inverter of a thread, and the dictionaries that it has spilled.
 struct InversionWorker<'a, M> {
-    maker: M,
-    closed: Option<SpilledDictionaries<'a>>,
+    inverter: M,
+    /// None if dictionaries stay in memory.
+    spilled: Option<SpilledDictionaries<'a>>,
 }
 
 impl<M> InversionWorker<'_, M> {
@@ -201,228 +133,102 @@ impl<M> InversionWorker<'_, M> {
     where
         M: InvertRanges<K>,
     {
-        let unit = self.maker.unit(slices)?;
-        let Some(closed) = &mut self.closed else {
+        let unit = self.inverter.unit(slices)?;
+        let Some(spilled) = &mut self.spilled else {
             return Ok((0, unit));
         };
-        let dictionary = closed.len();
-        if self.maker.dictionary().bytes() > closed.to.set_bytes {
-            closed.push(self.maker.take_dictionary())?;
+        let dictionary = spilled.len();
+        if self.inverter.dictionary().bytes() > spilled.to.set_bytes {
+            spilled.push(self.inverter.take_dictionary())?;
         }
         Ok((dictionary, unit))
     }
 }
 
 impl Inversion<'_> {
-    /// Makes the units of all ranges in parallel. The number of postings is left at 0; the makers are given back.
+    /// Inverts all ranges in parallel, and returns the units and the inverters.
+    ///
+    /// The number of postings is left at 0.
     pub fn run<K: Key, M: InvertRanges<K>>(
         &self,
-        make: impl Fn() -> M,
+        inverter: impl Fn() -> M,
     ) -> Result<(Inverted<K>, Vec<M>)> {
-        let worker = || {
+        let worker = |_| {
             Ok(Mutex::new(InversionWorker {
-                maker: make(),
-                closed: self.spill.map(SpilledDictionaries::new).transpose()?,
+                inverter: inverter(),
+                spilled: self.spill.map(SpilledDictionaries::new).transpose()?,
             }))
         };
-        let workers = (0..self.threads)
-            .map(|_| worker())
-            .collect::<Result<Vec<_>>>()?;
-        let next = AtomicUsize::new(0);
-        let work = || {
-            let me = next.fetch_add(1, Ordering::Relaxed);
-            let worker = &workers[me];
-            move |range: &Range<usize>| -> Result<(usize, [usize; 2], RangeOutput<K>)> {
-                let (dictionary, unit) = worker
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .unit(range)?;
-                Ok((
-                    bucket_of_slice(range.start),
-                    [me, dictionary],
-                    RangeOutput::of(unit, self.spill.is_some()),
-                ))
-            }
-        };
-        let spill = self
-            .spill
-            .map(|spill| TempFile::new(spill.directory))
-            .transpose()?;
-        let mut units = RangeStore {
-            stored: Vec::new(),
-            spill,
-            shared: 0,
-            single: 0,
-        };
-        // Not a rayon iterator: units go to the spill file in order while later ones are sorted, so
-        // that few are in memory at once.
-        let source = self.ranges.iter();
-        parallel::ordered_items(self.threads, source, work, |made: Result<_>| {
-            let (bucket, dictionary, made) = made?;
-            units.push(bucket, dictionary, made)
-        })?;
+        let workers = (0..self.threads).map(worker).collect::<Result<Vec<_>>>()?;
+        let store = self.run_workers(&workers)?;
         let workers = workers
             .into_iter()
             .map(|worker| worker.into_inner().unwrap_or_else(PoisonError::into_inner))
             .collect();
-        let (sets, numbers, makers) = self.join(workers)?;
-        let RangeStore {
-            stored,
-            spill,
-            shared,
-            single,
-        } = units;
-        let inverted = Inverted {
-            bits: self.bits,
-            documents: self.documents,
-            sets,
-            postings: 0,
-            shared,
-            single,
-            units: stored,
-            spill,
-            numbers,
-        };
-        Ok((inverted, makers))
+        let (sets, numbers, inverters) = self.join(workers)?;
+        let inverted = store.finish(self.bits, self.documents, sets, numbers);
+        Ok((inverted, inverters))
     }
 
-    /// Joins the dictionaries of all threads: if one was closed, all are.
+    /// Stores the units of all ranges, in order.
+    fn run_workers<K: Key, M: InvertRanges<K>>(
+        &self,
+        workers: &[Mutex<InversionWorker<'_, M>>],
+    ) -> Result<RangeStore<K>> {
+        let is_spilled = self.spill.is_some();
+        let next = AtomicUsize::new(0);
+        let work = || {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let worker = &workers[index];
+            move |range: &Range<usize>| -> Result<(usize, DictionaryId, RangeOutput<K>)> {
+                let mut worker = worker.lock().unwrap_or_else(PoisonError::into_inner);
+                let (number, unit) = worker.unit(range)?;
+                let dictionary = DictionaryId {
+                    worker: index,
+                    number,
+                };
+                let output = RangeOutput::new(unit, is_spilled);
+                Ok((bucket_of_slice(range.start), dictionary, output))
+            }
+        };
+        let mut store = RangeStore::new(self.spill)?;
+        // Not a rayon iterator: units go to the temporary file in order while later ones are
+        // sorted, so that few are in memory at once.
+        let source = self.ranges.iter();
+        parallel::ordered_items(self.threads, source, work, |output: Result<_>| {
+            let (bucket, dictionary, output) = output?;
+            store.push(bucket, dictionary, output)
+        })?;
+        Ok(store)
+    }
+
+    /// Joins the dictionaries of all threads: if one thread has spilled any, all are spilled.
     fn join<K: Key, M: InvertRanges<K>>(
         &self,
         workers: Vec<InversionWorker<'_, M>>,
     ) -> Result<(Sets, FinalSetNumbers, Vec<M>)> {
-        let (mut makers, closed): (Vec<M>, Vec<_>) = workers
+        let (mut inverters, spilled): (Vec<M>, Vec<_>) = workers
             .into_iter()
-            .map(|worker| (worker.maker, worker.closed))
+            .map(|worker| (worker.inverter, worker.spilled))
             .unzip();
-        let mut closed: Vec<SpilledDictionaries<'_>> = closed.into_iter().flatten().collect();
-        let open = makers.iter_mut().map(M::take_dictionary);
-        let (sets, numbers) = if closed.iter().all(|closed| closed.len() == 0) {
+        let mut spilled: Vec<SpilledDictionaries<'_>> = spilled.into_iter().flatten().collect();
+        let open = inverters.iter_mut().map(M::take_dictionary);
+        let (sets, numbers) = if spilled.iter().all(|spilled| spilled.len() == 0) {
             let (sets, numbers) = Sets::join(open.collect());
-            (
-                sets,
-                FinalSetNumbers::Here(numbers.into_iter().map(Arc::new).collect()),
-            )
+            let numbers = numbers.into_iter().map(Arc::new).collect();
+            (sets, FinalSetNumbers::InMemory(numbers))
         } else {
-            closed
+            spilled
                 .iter_mut()
                 .zip(open)
-                .try_for_each(|(closed, open)| closed.push(open))?;
-            spilled_sets::join(closed)?
+                .try_for_each(|(spilled, open)| spilled.push(open))?;
+            spilled_sets::join(spilled)?
         };
-        Ok((sets, numbers, makers))
+        Ok((sets, numbers, inverters))
     }
 }
 
-impl<K: Key> Inverted<K> {
-    /// The units of a range of buckets, by number.
-    pub fn units_in(&self, buckets: &Range<usize>) -> Range<usize> {
-        let place = |bucket: usize| self.units.partition_point(|unit| unit.bucket < bucket);
-        place(buckets.start)..place(buckets.end)
-    }
-
-    /// How many blots of several documents, and of one, a unit has.
-    pub fn lengths(&self, unit: usize) -> [u64; 2] {
-        match &self.units[unit].kept {
-            RangeStorage::Here(unit) => [unit.shared.len() as u64, unit.single.len() as u64],
-            RangeStorage::Spilled { keys, .. } => *keys,
-        }
-    }
-
-    /// The bucket of a unit.
-    pub fn bucket(&self, unit: usize) -> usize {
-        self.units[unit].bucket
-    }
-
-    /// Blots of several documents, with the final numbers of their sets. A unit that is on disk can be read once.
-    pub fn shared(&self, unit: usize) -> Result<Vec<K>> {
-        let stored = &self.units[unit];
-        let mut keys = match (&stored.kept, &self.spill) {
-            (RangeStorage::Spilled { shared, keys, .. }, Some(spill)) => {
-                read_back(spill, shared, keys[0])?
-            }
-            (RangeStorage::Here(unit), _) => unit.shared.clone(),
-            (RangeStorage::Spilled { .. }, None) => Vec::new(),
-        };
-        if keys.is_empty() {
-            return Ok(keys);
-        }
-        let numbers = self.numbers.of(stored.dictionary)?;
-        keys.iter_mut()
-            .for_each(|key| *key = K::new(key.blot(), numbers[key.number() as usize]));
-        Ok(keys)
-    }
-
-    /// Blots of one document, with its number. A unit that is on disk can be read once.
-    pub fn single(&self, unit: usize) -> Result<Cow<'_, [K]>> {
-        match (&self.units[unit].kept, &self.spill) {
-            (RangeStorage::Spilled { single, keys, .. }, Some(spill)) => {
-                read_back(spill, single, keys[1]).map(Cow::Owned)
-            }
-            (RangeStorage::Here(unit), _) => Ok(Cow::Borrowed(&unit.single)),
-            (RangeStorage::Spilled { .. }, None) => Ok(Cow::Borrowed(&[])),
-        }
-    }
-}
-
-fn read_back<K: Key>(spill: &TempFile, range: &Range<u64>, count: u64) -> Result<Vec<K>> {
-    let mut keys = Vec::with_capacity(count as usize);
-    read_keys(spill, range, &mut keys)?;
-    spill.release(range);
-    Ok(keys)
-}
-
-/// What becomes of the ranges, in memory or on disk.
-struct RangeStore<K> {
-    stored: Vec<StoredRange<K>>,
-    spill: Option<TempFile>,
-    shared: u64,
-    single: u64,
-}
-
-impl<K> RangeStore<K> {
-    fn push(&mut self, bucket: usize, dictionary: [usize; 2], made: RangeOutput<K>) -> Result<()> {
-        let (keys, kept) = match (made, &mut self.spill) {
-            (
-                RangeOutput::Packed {
-                    keys,
-                    shared,
-                    single,
-                },
-                Some(spill),
-            ) => (
-                keys,
-                RangeStorage::Spilled {
-                    keys,
-                    shared: spill.append(&shared)?,
-                    single: spill.append(&single)?,
-                },
-            ),
-            (RangeOutput::Packed { keys, .. }, None) => (
-                keys,
-                RangeStorage::Spilled {
-                    keys,
-                    shared: 0..0,
-                    single: 0..0,
-                },
-            ),
-            (RangeOutput::InvertedRange(unit), _) => (
-                [unit.shared.len() as u64, unit.single.len() as u64],
-                RangeStorage::Here(unit),
-            ),
-        };
-        self.shared += keys[0];
-        self.single += keys[1];
-        self.stored.push(StoredRange {
-            bucket,
-            dictionary,
-            kept,
-        });
-        Ok(())
-    }
-}
-
-/// Sorts what was collected.
+/// Sorts the keys of a collector.
 struct KeySorter<'a, K> {
     sources: &'a KeySources<K>,
     grouper: Grouper,
@@ -449,7 +255,7 @@ impl<K: Key> InvertRanges<K> for KeySorter<'_, K> {
     }
 }
 
-/// Puts the documents of each blot together.
+/// Groups sorted keys by blot, and numbers the sets of documents.
 #[derive(Default)]
 pub(super) struct Grouper {
     pub dictionary: SetDictionary,
@@ -476,94 +282,53 @@ impl Grouper {
     }
 }
 
-/// Where sorted keys come from.
+/// The collected keys, in memory or on disk.
 struct KeySources<K> {
     buckets: Vec<Mutex<KeyBucket<K>>>,
-    /// Of what is in the buckets.
-    tally: BlotCounts,
-    /// If all are on disk.
+    /// The blots of each document, of the keys in the buckets.
+    counts: BlotCounts,
+    /// The runs, if all keys are on disk.
     spilled: Option<(TempFile, Vec<KeyRunTable>)>,
-    /// How many ranges of each bucket were not yet read.
+    /// For each bucket the number of ranges that are still to be read.
     unread: Vec<AtomicUsize>,
 }
 
 impl<K: Key> KeySources<K> {
-    fn new(
-        buckets: Vec<KeyBucket<K>>,
-        tally: BlotCounts,
-        spilled: Option<(TempFile, Vec<KeyRunTable>)>,
-        ranges: &[Range<usize>],
-    ) -> Self {
-        let ranges_of = |bucket| {
-            ranges
-                .iter()
-                .filter(|range| bucket_of_slice(range.start) == bucket)
-                .count()
-        };
-        let unread = (0..BUCKETS)
-            .map(|bucket| AtomicUsize::new(ranges_of(bucket)))
-            .collect();
+    fn new(collector: Collector<K>, ranges: &[Range<usize>]) -> Self {
+        let mut ranges_in = vec![0; BUCKETS];
+        for range in ranges {
+            ranges_in[bucket_of_slice(range.start)] += 1;
+        }
+        let runs = collector.runs;
         Self {
-            buckets: buckets.into_iter().map(Mutex::new).collect(),
-            tally,
-            spilled,
-            unread,
+            buckets: collector.buckets.into_iter().map(Mutex::new).collect(),
+            counts: BlotCounts::new(collector.in_memory),
+            spilled: collector.file.map(|file| (file, runs)),
+            unread: ranges_in.into_iter().map(AtomicUsize::new).collect(),
         }
     }
 
+    /// The keys of some slices, in order.
     fn sorted(&self, slices: &Range<usize>) -> Result<Vec<K>> {
         let bucket = bucket_of_slice(slices.start);
         let Some((file, runs)) = &self.spilled else {
-            return Ok(self.buckets[bucket]
+            let mut bucket = self.buckets[bucket]
                 .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .sorted(&self.tally));
+                .unwrap_or_else(PoisonError::into_inner);
+            return Ok(bucket.sorted(&self.counts));
         };
-        let mut keys = Vec::with_capacity(runs.iter().map(|run| run.keys(slices) as usize).sum());
+        let count = runs.iter().map(|run| run.keys(slices)).sum::<u64>();
+        let mut keys = Vec::with_capacity(count.to_usize());
         for run in runs {
             read_keys(file, &run.place(slices), &mut keys)?;
         }
         if self.unread[bucket].fetch_sub(1, Ordering::AcqRel) == 1 {
+            let slices = slices_of(bucket);
             runs.iter()
-                .for_each(|run| file.release(&run.place(&slices_of(bucket))));
+                .for_each(|run| file.release(&run.place(&slices)));
         }
         Ok(sorted(&[keys]))
     }
-}
-
-fn bucket_of_slice(slice: usize) -> usize {
-    slice / (SLICES / BUCKETS)
-}
-
-pub(super) fn slices_of(bucket: usize) -> Range<usize> {
-    let width = SLICES / BUCKETS;
-    bucket * width..(bucket + 1) * width
-}
-
-/// The slices of each bucket.
-pub fn whole_buckets() -> Vec<Range<usize>> {
-    (0..BUCKETS).map(slices_of).collect()
-}
-
-/// Neighbouring slices of a bucket, as many as fit; without a limit all of them.
-pub(super) fn ranges_of(
-    slices: Range<usize>,
-    keys_in: impl Fn(&Range<usize>) -> u64,
-    keys_limit: Option<u64>,
-) -> Vec<Range<usize>> {
-    let limit = keys_limit.map_or(u64::MAX, |limit| limit.clamp(UNIT_KEYS, MOST_UNIT_KEYS));
-    let mut ranges: Vec<(Range<usize>, u64)> = Vec::new();
-    for slice in slices {
-        let more = keys_in(&(slice..slice + 1));
-        match ranges.last_mut() {
-            Some((range, have)) if slice % (SLICES / BUCKETS) != 0 && *have + more <= limit => {
-                range.end = slice + 1;
-                *have += more;
-            }
-            _ => ranges.push((slice..slice + 1, more)),
-        }
-    }
-    ranges.into_iter().map(|(range, _)| range).collect()
 }
 
 #[cfg(test)]
@@ -606,9 +371,9 @@ mod tests {
             Ok(())
         };
         inverted.sets.for_each(each).unwrap();
-        let is_closed = matches!(inverted.numbers, FinalSetNumbers::Spilled(_));
-        assert!(!is_closed || memory <= 200);
-        assert!(is_closed || memory > 1 || sets.is_empty());
+        let is_spilled = matches!(inverted.numbers, FinalSetNumbers::Spilled(_));
+        assert!(!is_spilled || memory <= 200);
+        assert!(is_spilled || memory > 1 || sets.is_empty());
         assert_eq!(sets.len(), inverted.sets.len());
         let mut found = Vec::new();
         for unit in inverted.units_in(&(0..BUCKETS)) {

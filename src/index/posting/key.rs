@@ -1,6 +1,6 @@
-//! A blot and a number, as one number that sorts by blot.
+//! A blot and a document or set number, packed into one integer that sorts by blot.
 
-/// Ranges of the blot space that are kept apart from the start: by the top eight bits.
+/// Postings are divided into this many buckets, by the top eight bits of the blot.
 pub const BUCKETS: usize = 256;
 
 /// The bucket of a blot.
@@ -8,22 +8,25 @@ pub fn bucket_of(blot: u64, bits: u8) -> usize {
     (blot >> (bits - 8)) as usize
 }
 
-/// Blots of at most this many bits fit, with a number, into a `u64`: the eight bits of the bucket need not be said.
+/// Blots of at most this many bits fit, with a number, into a `u64`: the bucket implies eight bits.
 pub const NARROW_BITS: u8 = 40;
 
-/// A blot and the number of a document or set, among those of one bucket.
+/// A blot and the number of a document or set, within one bucket.
 ///
-/// A `u64` holds what is below the bucket of a blot of up to [`NARROW_BITS`], at least; wider ones take a `u128`.
+/// A `u64` holds at least the bits below the bucket of a blot of up to [`NARROW_BITS`]; wider blots
+/// take a `u128`.
 pub trait Key: Copy + Ord + Send + Sync + Default + std::fmt::Debug + 'static {
+    /// Packs a blot and a number.
     fn new(blot: u64, number: u32) -> Self;
 
-    /// The blot, of which the bits of the bucket may be missing; see [`first_blot`].
+    /// The blot. The bits of the bucket may be missing; see [`first_blot`].
     fn blot(self) -> u64;
 
+    /// The number of the document or set.
     fn number(self) -> u32;
 }
 
-/// The least blot of a bucket. It has just the bits that a key may miss.
+/// The least blot of a bucket: the bits that a key may lack.
 pub fn first_blot(bucket: usize, bits: u8) -> u64 {
     (bucket as u64) << (bits - 8)
 }

@@ -1,24 +1,27 @@
-//! Postings sorted by blot, within bounded memory.
+//! Sorts postings by blot, within bounded memory.
 //!
-//! Inversion in bounded memory: blots come document by document and leave sorted by blot, each with its set of documents.
+//! Blots come document by document and leave sorted by blot, each with its set of documents.
 //!
 //! ```text
-//! (blot, document) ──► buckets by range ──► sorted runs on disk ──► ranges ──► (blot, set) and (blot, document)
-//!                       [Collector]          only when they exceed   [invert]    shared          singletons
-//!                                            the memory
+//! (blot, document) ──► buckets ──► sorted runs on disk ──► ranges ──► (blot, set)       shared
+//!                    [Collector]   only if the buckets    [invert]    (blot, document)  single
+//!                                  exceed the memory
 //! ```
 //!
-//! Windows of one copied passage all occur in the same documents, so there are far fewer distinct sets than blots: a
-//! [`SetDictionary`] keeps each once. Sets are numbered by falling use, which makes their numbers cheap to write, and
-//! canonical: the same postings give the same numbers however they were cut into ranges. Dictionaries that outgrow the memory are
-//! written to disk, and merged at the end.
+//! The windows of a copied passage all occur in the same documents, so there are far fewer distinct
+//! sets than blots: a [`SetDictionary`] stores each set once. The most used set gets number 0,
+//! which makes numbers short on disk. The numbers are canonical: the same postings give the same
+//! numbers however they were cut into ranges. Dictionaries that exceed the memory are written to
+//! disk and merged at the end.
 
 mod blot_counts;
 mod buckets;
 mod collect;
 mod invert;
+mod inverted;
 mod key;
 mod packed_keys;
+mod ranges;
 mod run_file;
 mod set_runs;
 mod sets;
@@ -28,11 +31,11 @@ mod word_collector;
 
 pub use buckets::Buckets;
 pub use collect::{Collector, Postings, SLICES, blots_of};
-pub use invert::{
-    FINE_POSTINGS, Inversion, InvertRanges, Inverted, InvertedRange, invert, whole_buckets,
-};
+pub use invert::{Inversion, InvertRanges, invert};
+pub use inverted::{Inverted, InvertedRange};
 pub use key::{BUCKETS, Key, NARROW_BITS, bucket_of, first_blot};
 pub use packed_keys::{put_keys, take_keys};
+pub use ranges::{FINE_POSTINGS, whole_buckets};
 pub use run_file::{RangeRuns, RunFile};
 pub use set_runs::{RangeSetNumbers, join_set_runs, write_set_runs};
 pub use sets::{SetDictionary, Sets, StoredSets};

@@ -1,19 +1,20 @@
-//! Sorted keys in few bytes, for temporary files and for files that go from one task to the next.
+//! Compresses sorted keys, for temporary files and for files that one task passes to the next.
 //!
-//! All keys of a stretch take the same number of bytes: the gap to the blot before in the low bits, and above it how much the number exceeds the
-//! least one. A gap that does not fit is written as all ones, and follows in eight bytes; the first one counts from 0. So a key takes
-//! four or five bytes where it would take 8 or 12, and costs about as much as copying it.
+//! All keys of a block take the same number of bytes. The low bits hold the gap to the blot before
+//! (for the first key, to 0), the high bits the number minus the least number of the block. A gap
+//! that does not fit is written as all ones, and follows in eight bytes. A key takes four or five
+//! bytes instead of 8 or 12, and packing costs about as much as copying.
 
 use super::key::Key;
 use crate::base::{error::Result, files::TempFile};
 use std::ops::Range;
 
-/// The width of keys, the bits of a gap, the least number, and how many keys there are.
+/// The bytes of a key, the bits of a gap, the least number, and the number of keys.
 const HEADER_BYTES: usize = 10;
-/// Values are read and written in whole words: there must be as much behind the last.
+/// Values are read and written in whole words, so the buffer extends one word past the last.
 const WORD: usize = 8;
 
-/// How the keys of a stretch are laid out.
+/// The header of a block of keys.
 #[derive(Clone, Copy)]
 struct PackedLayout {
     key_bytes: usize,
@@ -34,7 +35,7 @@ impl PackedLayout {
         } else {
             0
         };
-        // Of gaps that are spread by chance, one in fifty is more than four times the mean.
+        // Of random gaps one in fifty is more than four times the mean.
         let common_bits = (span / keys.len().max(1) as u64).max(1).ilog2() + 3;
         let key_bytes = (number_bits + common_bits).div_ceil(8).min(WORD as u32);
         Self {
@@ -64,23 +65,24 @@ impl PackedLayout {
         (layout.key_bytes <= WORD && layout.gap_bits > 0 && number_bits <= 32).then_some(layout)
     }
 
-    /// A gap of all ones says that it does not fit.
+    /// A gap of all ones: the gap itself does not fit, and follows.
     fn escape(&self) -> u64 {
         u64::MAX >> (64 - self.gap_bits)
     }
 }
 
-/// Appends a stretch of sorted keys.
+/// Appends a block of sorted keys.
 pub fn put_keys<K: Key>(out: &mut Vec<u8>, keys: &[K]) {
     let layout = PackedLayout::of(keys);
     layout.put(out);
     let escape = layout.escape();
-    let (mut at, mut before) = (out.len(), 0);
+    let mut at = out.len();
+    let mut before = 0;
     out.resize(at + layout.key_bytes * keys.len() + WORD, 0);
     for (index, key) in keys.iter().enumerate() {
         let gap = key.blot() - before;
         before = key.blot();
-        // Numbers may take no bits, with gaps of 64: a shift by 64 is 0 then, as the number is.
+        // If numbers take no bits, gaps take 64: a shift by 64 gives 0, which the number is.
         let number = u64::from(key.number() - layout.least)
             .checked_shl(layout.gap_bits)
             .unwrap_or_default();
@@ -98,12 +100,17 @@ pub fn put_keys<K: Key>(out: &mut Vec<u8>, keys: &[K]) {
     out.truncate(at);
 }
 
-/// Appends the keys of the stretch that `bytes` begins with; gives what is behind it, or `None` if it is no stretch.
+/// Appends the keys of the block at the start of `bytes`, and returns the bytes after it.
+///
+/// Returns `None` if there is no valid block.
 pub fn take_keys<'a, K: Key>(bytes: &'a [u8], out: &mut Vec<K>) -> Option<&'a [u8]> {
     take_keys_as(bytes, out, |number| Some(Some(number)))
 }
 
-/// The same, with other numbers: `number` gives the new one, if the key still counts, or `None` if there is no such number.
+/// As [`take_keys`], with other numbers.
+///
+/// `number_of` returns the new number, `Some(None)` to drop the key, or `None` for an invalid
+/// number.
 pub(super) fn take_keys_as<'a, K: Key>(
     bytes: &'a [u8],
     out: &mut Vec<K>,
@@ -135,7 +142,7 @@ fn put_word(out: &mut [u8], at: usize, word: u64) {
     out[at..at + WORD].copy_from_slice(&word.to_le_bytes());
 }
 
-/// The first bytes as a number.
+/// The first `width` bytes as a number.
 fn word_of(bytes: &[u8], width: usize) -> Option<u64> {
     if let Some(word) = bytes.first_chunk() {
         return Some(u64::from_le_bytes(*word) & u64::MAX >> (8 * (WORD - width)));
@@ -145,7 +152,7 @@ fn word_of(bytes: &[u8], width: usize) -> Option<u64> {
     Some(u64::from_le_bytes(word))
 }
 
-/// Appends the keys of all stretches in a range of a temporary file to `out`.
+/// Appends the keys of all blocks in a range of a temporary file.
 pub(super) fn read_keys<K: Key>(
     file: &TempFile,
     range: &Range<u64>,
@@ -166,18 +173,19 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn there_and_back<K: Key>(stretches: &[Vec<(u64, u32)>]) -> Vec<Vec<(u64, u32)>> {
+    fn pack_and_read<K: Key>(blocks: &[Vec<(u64, u32)>]) -> Vec<Vec<(u64, u32)>> {
         let mut bytes = Vec::new();
-        for stretch in stretches {
+        for block in blocks {
             put_keys(
                 &mut bytes,
-                &stretch
+                &block
                     .iter()
                     .map(|&(blot, number)| K::new(blot, number))
                     .collect::<Vec<K>>(),
             );
         }
-        let (mut rest, mut found) = (&bytes[..], Vec::new());
+        let mut rest = &bytes[..];
+        let mut found = Vec::new();
         while !rest.is_empty() {
             let mut keys = Vec::<K>::new();
             rest = take_keys(rest, &mut keys).unwrap();
@@ -207,19 +215,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_packed_comes_back(
-            stretches in prop::collection::vec((0_u32..65, 0_u32..33, prop::collection::vec((any::<u64>(), any::<u32>()), 0..60)), 0..5),
+        fn packed_keys_are_read_back(
+            blocks in prop::collection::vec((0_u32..65, 0_u32..33, prop::collection::vec((any::<u64>(), any::<u32>()), 0..60)), 0..5),
         ) {
             let narrowed = |blot_bits: u32| -> Vec<Vec<(u64, u32)>> {
-                stretches.iter().map(|(bits, number_bits, keys)| {
+                blocks.iter().map(|(bits, number_bits, keys)| {
                     let shift = 64 - (*bits).min(blot_bits);
                     let mut keys: Vec<(u64, u32)> = keys.iter().map(|&(blot, number)| (blot.checked_shr(shift).unwrap_or(0), number.checked_shr(32 - number_bits).unwrap_or(0))).collect();
                     keys.sort_unstable();
                     keys
                 }).collect()
             };
-            prop_assert_eq!(there_and_back::<u64>(&narrowed(32)), narrowed(32));
-            prop_assert_eq!(there_and_back::<u128>(&narrowed(64)), narrowed(64));
+            prop_assert_eq!(pack_and_read::<u64>(&narrowed(32)), narrowed(32));
+            prop_assert_eq!(pack_and_read::<u128>(&narrowed(64)), narrowed(64));
         }
     }
 }

@@ -1,16 +1,16 @@
-//! Sorted postings of a range of buckets in a file of their own, for another process to go on with.
+//! A file of sorted postings of a range of buckets, for another process to invert.
 //!
-//! A run is a stretch of packed keys for each slice. A file has one run for each time that the memory was full, one after the other; then for each run
-//! where its slices start, and where the last one ends, 8 bytes each, and how many keys each has, 4 bytes each.
+//! A run is a block of packed keys for each slice. A file has one run for each time that the memory
+//! was full, one after the other; then for each run the start of each slice and the end of the last
+//! one, 8 bytes each, and the number of keys of each slice, 4 bytes each.
 
 use super::{
     collect::{KeyRunTable, PackedBucket, SLICES},
-    invert::{
-        FINE_POSTINGS, Grouper, Inversion, InvertRanges, Inverted, InvertedRange, ranges_of,
-        slices_of,
-    },
+    invert::{Grouper, Inversion, InvertRanges},
+    inverted::{Inverted, InvertedRange},
     key::{BUCKETS, Key},
     packed_keys::take_keys_as,
+    ranges::{FINE_POSTINGS, ranges_of, slices_of},
     sets::SetDictionary,
     sort::sorted,
 };
@@ -18,6 +18,7 @@ use crate::{
     base::{
         error::{Error, Result},
         files::{Sealed, SealedWriter, TempDir, TempFile},
+        num::{ToU32, ToU64},
     },
     index::posting::SpillTo,
     text::scheme::BlotScheme,
@@ -26,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use std::{fs::File, io::BufWriter, io::Write, ops::Range, path::Path, path::PathBuf};
 
 const KIND: &str = "runs";
-/// No number: what was posted does not count any more.
+/// The target of a document whose postings are dropped.
 const NONE: u32 = u32::MAX;
 /// Spilled runs are copied in pieces of this size.
 const PIECE_BYTES: u64 = 1 << 20;
@@ -36,15 +37,16 @@ struct RunFileDescription {
     kind: String,
     scheme: String,
     bits: u8,
-    /// The top eight bits of its blots are from the first to, but not including, the second.
+    /// The first bucket, and the one after the last.
     buckets: [u32; 2],
     /// Numbers are less than this.
     documents: u32,
     runs: u64,
-    /// Where the borders of slices start.
+    /// The offset of the table of slices.
     borders: u64,
 }
 
+/// Writes a [`RunFile`].
 pub(super) struct RunWriter {
     path: PathBuf,
     out: SealedWriter<BufWriter<File>>,
@@ -74,7 +76,7 @@ impl RunWriter {
         })
     }
 
-    /// Begins a run, whose buckets are to follow.
+    /// Begins a run; its buckets follow.
     pub fn start(&mut self) {
         self.runs.push(KeyRunTable {
             starts: vec![self.out.position()],
@@ -82,6 +84,7 @@ impl RunWriter {
         });
     }
 
+    /// Writes the next bucket of the run.
     pub fn push(&mut self, packed: &PackedBucket) -> Result<()> {
         if let Some(run) = self.runs.last_mut() {
             run.push(packed);
@@ -91,10 +94,11 @@ impl RunWriter {
             .map_err(|error| Error::io(self.path.display(), error))
     }
 
-    /// Takes what a run that was spilled has of the range.
+    /// Copies the buckets of the range from a spilled run.
     pub fn copy(&mut self, run: &KeyRunTable, file: &TempFile) -> Result<()> {
         let slices = slices_of_all(&self.buckets);
-        let (mut place, start) = (run.place(&slices), self.out.position());
+        let mut place = run.place(&slices);
+        let start = self.out.position();
         let starts = run.starts[slices.start..=slices.end]
             .iter()
             .map(|at| at - place.start + start)
@@ -115,6 +119,7 @@ impl RunWriter {
         Ok(())
     }
 
+    /// Writes the table of slices and the description.
     pub fn finish(mut self) -> Result<()> {
         let path = self.path;
         let failed = |error| Error::io(path.display(), error);
@@ -127,18 +132,13 @@ impl RunWriter {
                 .collect();
             self.out.write_all(&bytes).map_err(failed)?;
         }
-        let (buckets, runs) = (
-            [self.buckets.start as u32, self.buckets.end as u32],
-            self.runs.len() as u64,
-        );
-        let (kind, scheme) = (KIND.to_owned(), self.scheme);
         let description = RunFileDescription {
-            kind,
-            scheme,
+            kind: KIND.to_owned(),
+            scheme: self.scheme,
             bits: self.bits,
-            buckets,
+            buckets: [self.buckets.start.to_u32(), self.buckets.end.to_u32()],
             documents: self.documents,
-            runs,
+            runs: self.runs.len().to_u64(),
             borders,
         };
         self.out.finish(&description).map(drop).map_err(failed)
@@ -150,7 +150,7 @@ fn slices_of_all(buckets: &Range<usize>) -> Range<usize> {
     slices_of(buckets.start).start..slices_of(buckets.end).start
 }
 
-/// Such a file, read as it is asked.
+/// A file of sorted postings. Keys are read on demand.
 ///
 /// Memory: twelve bytes for each slice of each run.
 pub struct RunFile {
@@ -160,6 +160,7 @@ pub struct RunFile {
 }
 
 impl RunFile {
+    /// Opens a file and checks its description.
     pub fn open(path: &Path) -> Result<Self> {
         let file = Sealed::open(path)?;
         let description: RunFileDescription = file.describe()?;
@@ -210,14 +211,17 @@ impl RunFile {
         })
     }
 
+    /// The file itself.
     pub fn file(&self) -> &Sealed {
         &self.file
     }
 
+    /// The bits of a blot.
     pub fn bits(&self) -> u8 {
         self.description.bits
     }
 
+    /// The scheme of the blots.
     pub fn scheme(&self) -> &str {
         &self.description.scheme
     }
@@ -227,13 +231,13 @@ impl RunFile {
         self.description.documents
     }
 
-    /// The range of its blots, by their top eight bits.
+    /// The buckets of the file.
     pub fn buckets(&self) -> Range<usize> {
         let [first, end] = self.description.buckets;
         first as usize..end as usize
     }
 
-    /// Some slices, counted from the first of the file.
+    /// Slices of the blot space as slices of this file.
     fn own(&self, slices: &Range<usize>) -> Range<usize> {
         let first = slices_of(self.buckets().start).start;
         slices.start - first..slices.end - first
@@ -244,7 +248,7 @@ impl RunFile {
         self.runs.iter().map(|run| run.keys(&own)).sum()
     }
 
-    /// Appends the keys of some slices, with other numbers.
+    /// Appends the keys of some slices, with the new numbers in `targets`.
     fn read<K: Key>(&self, slices: &Range<usize>, targets: &[u32], out: &mut Vec<K>) -> Result<()> {
         let own = self.own(slices);
         for run in &self.runs {
@@ -266,7 +270,7 @@ impl RunFile {
     }
 }
 
-/// Sorts the keys of several files of one range.
+/// Sorts the keys of several files of the same range.
 struct RunSorter<'a> {
     files: &'a [(RunFile, Vec<u32>)],
     grouper: Grouper,
@@ -297,15 +301,17 @@ impl<K: Key> InvertRanges<K> for RunSorter<'_> {
     }
 }
 
-/// What the sets and postings of one range are made of.
+/// The files that have the postings of one range.
 pub struct RangeRuns<'a> {
-    /// Each with the new number of each of its documents, or `u32::MAX`.
+    /// Each file with the new numbers of its documents, or `u32::MAX` for those to drop.
     pub files: &'a [(RunFile, Vec<u32>)],
+    /// The bits of a blot.
     pub bits: u8,
+    /// The buckets of the range.
     pub buckets: Range<usize>,
-    /// Of the whole: new numbers are less than this.
+    /// The number of documents of the whole index: new numbers are less than this.
     pub documents: u32,
-    /// Of the whole.
+    /// The number of postings of the whole index.
     pub postings: u64,
 }
 

@@ -1,11 +1,14 @@
-//! The sets of one range of blots in a file of their own, for another process to join with those of the other ranges.
+//! A file of the sets of one range of blots, which another process joins with those of other
+//! ranges.
 //!
-//! Two runs, each in the order of the lists: sets that were in memory, with the number of each, 4 bytes; and those that one blot each leads to and that
-//! were on disk, if there were too many. A set is how many blots lead to it, the length of its list, its first number and the gaps, as varints.
+//! The file has two runs, each in the order of the lists: the sets that were in memory, with their
+//! numbers in four bytes each; and the sets of one blot that were on disk, if there were too many.
+//! A set is the number of its blots, the length of its list, its first number and the gaps, as
+//! varints.
 
 use super::{
     sets::{Sets, put_list},
-    spilled_sets::{FinalSetNumbers, SetRun, StoredDictionaries, join_stored},
+    spilled_sets::{DictionaryId, FinalSetNumbers, SetRun, StoredDictionaries, join_stored},
 };
 use crate::base::{
     codec::{Fields, put_varint},
@@ -22,15 +25,15 @@ struct SetRunsDescription {
     kind: String,
     /// Numbers of documents are less than this.
     documents: u32,
-    /// How many there are in each run.
+    /// The number of sets of each run.
     sets: [u64; 2],
-    /// Where the lists of both runs are, as start and length.
+    /// The start and length of the lists of both runs.
     lists: [[u64; 2]; 2],
-    /// Where the numbers of the first run start.
+    /// The start of the numbers of the first run.
     numbers: u64,
 }
 
-/// Writes the sets of a range.
+/// Writes the sets of a range to a file.
 pub fn write_set_runs(path: &Path, sets: &Sets, documents: u32) -> Result<()> {
     let failed = |error| Error::io(path.display(), error);
     let mut out = SealedWriter::create(path).map_err(failed)?;
@@ -83,38 +86,39 @@ pub fn write_set_runs(path: &Path, sets: &Sets, documents: u32) -> Result<()> {
     Ok(())
 }
 
-/// For each range, the numbers that its sets have in the whole.
+/// For each range, the final numbers of its sets.
 pub struct RangeSetNumbers {
     numbers: FinalSetNumbers,
-    /// How many each run of each range has.
+    /// The number of sets of both runs of each range.
     sets: Vec<[u64; 2]>,
 }
 
 impl RangeSetNumbers {
-    /// By the numbers of the range.
+    /// The final numbers of the sets of a range, in the order of their numbers within the range.
     pub fn of(&self, range: usize) -> Result<Vec<u32>> {
         let mut all = Vec::new();
         for run in (0..2).filter(|&run| self.sets[range][run] > 0) {
-            // A run without sets is not there.
-            let place = if run == 1 && self.sets[range][0] == 0 {
+            // Empty runs are not stored.
+            let number = if run == 1 && self.sets[range][0] == 0 {
                 0
             } else {
                 run
             };
-            all.extend_from_slice(&self.numbers.of([range, place])?);
+            all.extend_from_slice(&self.numbers.of(DictionaryId {
+                worker: range,
+                number,
+            })?);
         }
         Ok(all)
     }
 }
 
-/// Joins the sets of all ranges: they are numbered as [`Sets::join`] does.
+/// Joins the sets of all ranges. They get the same numbers as from [`Sets::join`].
 ///
-/// Memory: the sets that several blots lead to, and what goes through the merge.
+/// Memory: the sets of several blots, and the buffers of the merge.
 pub fn join_set_runs(files: &[&Path], directory: &TempDir) -> Result<(Sets, RangeSetNumbers)> {
-    let (mut stored, mut sets) = (
-        Vec::with_capacity(files.len()),
-        Vec::with_capacity(files.len()),
-    );
+    let mut stored = Vec::with_capacity(files.len());
+    let mut sets = Vec::with_capacity(files.len());
     for path in files {
         let (of_range, counts) = read(path, directory)?;
         stored.push(of_range);
@@ -124,7 +128,7 @@ pub fn join_set_runs(files: &[&Path], directory: &TempDir) -> Result<(Sets, Rang
     Ok((joined, RangeSetNumbers { numbers, sets }))
 }
 
-/// The runs of a file, once they were found right.
+/// Checks the runs of a file, and copies them to a temporary file.
 fn read(path: &Path, directory: &TempDir) -> Result<(StoredDictionaries, [u64; 2])> {
     let file = Sealed::open(path)?;
     let description: SetRunsDescription = file.describe()?;
@@ -181,6 +185,7 @@ fn read(path: &Path, directory: &TempDir) -> Result<(StoredDictionaries, [u64; 2
     Ok((stored, *sets))
 }
 
+/// Whether the numbers are 0 to n − 1, in any order.
 fn is_permutation(numbers: &[u32]) -> bool {
     let mut is_there = vec![false; numbers.len()];
     numbers.iter().all(|&number| {
@@ -190,9 +195,10 @@ fn is_permutation(numbers: &[u32]) -> bool {
     })
 }
 
-/// So many lists, in order, of two or more rising numbers each.
+/// Checks that `bytes` holds this many lists, in order, of two or more rising numbers each.
 fn ensure_lists(bytes: &[u8], sets: u64, documents: u32) -> Result<(), String> {
-    let (mut fields, mut before, mut list) = (Fields::new(bytes), Vec::new(), Vec::new());
+    let mut fields = Fields::new(bytes);
+    let [mut before, mut list] = [Vec::new(), Vec::new()];
     for _ in 0..sets {
         let uses = fields.varint("how many blots lead to a set")?;
         let length = fields.varint("length of a set")?;

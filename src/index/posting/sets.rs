@@ -1,4 +1,4 @@
-//! Sets of documents, each kept once.
+//! Distinct sets of documents, and their numbers.
 
 use crate::base::{
     codec::put_varint,
@@ -7,17 +7,17 @@ use crate::base::{
 };
 use std::cmp::Reverse;
 
-/// Finds the number of a set, and counts how often each is asked for.
+/// Numbers distinct sets, and counts the uses of each.
 #[derive(Default)]
 pub struct SetDictionary {
     sets: NumberLists,
     uses: Vec<u64>,
     hashes: Vec<u64>,
-    /// Open addressing: the number of a set plus one, or 0.
+    /// A hash table with open addressing: the number of a set plus one, or 0.
     table: Vec<u32>,
 }
 
-/// Lists of numbers in one piece of memory.
+/// Lists of numbers in one allocation.
 #[derive(Default)]
 pub(super) struct NumberLists {
     numbers: Vec<u32>,
@@ -46,41 +46,43 @@ pub(super) fn head_of(list: &[u32]) -> u64 {
 }
 
 impl SetDictionary {
-    /// The number of this set, counted once more.
+    /// The number of this set. Counts one more use.
     pub fn number(&mut self, set: &[u32]) -> u32 {
         self.count(set, 1)
     }
 
-    /// Counts a set once more that has this number.
+    /// Counts one more use of the set with this number.
     pub fn again(&mut self, number: u32) {
         self.uses[number as usize] += 1;
     }
 
-    /// Counts a set so many times more.
+    /// Counts this many more uses of a set.
     pub fn add(&mut self, set: &[u32], uses: u64) {
         self.count(set, uses);
     }
 
-    /// Counts a set once less.
+    /// Counts one use less of the set with this number.
     pub fn once_less(&mut self, number: u32) {
         self.uses[number as usize] -= 1;
     }
 
+    /// The documents of the set with this number.
     pub fn get(&self, number: u32) -> &[u32] {
         self.sets.get(number as usize)
     }
 
+    /// Whether there are no sets.
     pub fn is_empty(&self) -> bool {
         self.uses.is_empty()
     }
 
-    /// The memory it takes.
+    /// The memory that the dictionary takes.
     pub fn bytes(&self) -> u64 {
         let words = self.sets.ends.capacity() + self.uses.capacity() + self.hashes.capacity();
         (8 * words + 4 * (self.sets.numbers.capacity() + self.table.capacity())) as u64
     }
 
-    /// The numbers of its sets in the order of their lists, and the lists with their uses.
+    /// The numbers of the sets in the order of their lists, and the lists with their uses.
     pub(super) fn into_sorted(self) -> (Vec<u32>, NumberLists, Vec<u64>) {
         let Self { sets, uses, .. } = self;
         let mut order: Vec<(u64, u32)> = (0..sets.len())
@@ -132,6 +134,7 @@ impl SetDictionary {
     }
 }
 
+/// Hashes a set; the numbers in memory depend on it, those on disk do not.
 fn hash(set: &[u32]) -> u64 {
     let sum = set.iter().fold(set.len() as u64, |sum, &number| {
         (sum.rotate_left(23) ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -139,13 +142,15 @@ fn hash(set: &[u32]) -> u64 {
     sum ^ sum >> 29
 }
 
-/// All sets of a commit, numbered by falling use; of equal ones the lesser list comes first.
+/// All sets of a commit, numbered by falling use; of sets with equal use the lesser list comes
+/// first.
 ///
-/// If there are too many, those that only one blot leads to, which come last, are on disk. They can only be read in order.
+/// The sets of one blot have the last numbers. If there are too many of them, they are on disk, and
+/// can only be read in order.
 #[derive(Default)]
 pub struct Sets {
     lists: NumberLists,
-    /// Which list has which number.
+    /// For each number, the index of its list.
     pub(super) order: Vec<u32>,
     uses: Vec<u64>,
     pub(super) tail: Option<SpilledTail>,
@@ -158,9 +163,9 @@ pub(super) struct SpilledTail {
 }
 
 impl Sets {
-    /// Joins dictionaries; also gives, for each of them, the number of each of its sets in the whole.
+    /// Joins dictionaries; returns, for each of them, the final numbers of its sets.
     ///
-    /// The first one grows to hold all; the others are given back one by one.
+    /// The first dictionary grows to hold all sets; the others are freed one by one.
     pub fn join(dictionaries: Vec<SetDictionary>) -> (Self, Vec<Vec<u32>>) {
         let mut dictionaries = dictionaries.into_iter();
         let mut all = dictionaries.next().unwrap_or_default();
@@ -179,7 +184,7 @@ impl Sets {
         (sets, joined)
     }
 
-    /// Numbers lists; also gives the number of each.
+    /// Numbers lists; returns the number of each.
     pub(super) fn ordered(
         lists: NumberLists,
         uses: &[u64],
@@ -204,25 +209,27 @@ impl Sets {
         )
     }
 
+    /// The number of sets.
     pub fn len(&self) -> usize {
         self.order.len() + self.tail.as_ref().map_or(0, |tail| tail.sets as usize)
     }
 
+    /// Whether there are no sets.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// One that is not on disk; if nothing was spilled, none is.
+    /// The documents of a set that is in memory, as all are if nothing was spilled.
     pub fn get(&self, number: usize) -> &[u32] {
         self.lists.get(self.order[number] as usize)
     }
 
-    /// How many blots have each set that is not on disk.
+    /// The number of blots of each set that is in memory.
     pub fn uses(&self) -> &[u64] {
         &self.uses
     }
 
-    /// How many blots have a set whose number has each bit length.
+    /// For each bit length, the number of blots whose set number has this length.
     pub fn uses_by_length(&self) -> [u64; 33] {
         let mut counts = [0; 33];
         for (number, uses) in self.uses.iter().enumerate() {
@@ -236,16 +243,14 @@ impl Sets {
         counts
     }
 
-    /// Calls `each` with every set in order.
+    /// Calls `each` with every set, in the order of their numbers.
     pub fn for_each(&self, mut each: impl FnMut(&[u32]) -> Result<()>) -> Result<()> {
         (0..self.order.len()).try_for_each(|number| each(self.get(number)))?;
         let Some(tail) = &self.tail else {
             return Ok(());
         };
-        let (mut reader, mut list) = (
-            TempReader::new(&tail.file, 0..tail.file.bytes(), 1 << 16),
-            Vec::new(),
-        );
+        let mut reader = TempReader::new(&tail.file, 0..tail.file.bytes(), 1 << 16);
+        let mut list = Vec::new();
         while !reader.is_at_end() {
             read_list(&mut reader, &mut list)?;
             each(&list)?;
@@ -254,7 +259,7 @@ impl Sets {
     }
 }
 
-/// Sets that come in the order of their numbers already.
+/// Collects sets that come in the order of their numbers.
 #[derive(Default)]
 pub struct StoredSets {
     lists: NumberLists,
@@ -262,17 +267,18 @@ pub struct StoredSets {
 }
 
 impl StoredSets {
-    /// Takes the next, and how many blots have it.
+    /// Adds the next set, and the number of its blots.
     pub fn push(&mut self, set: &[u32], uses: u64) {
         self.lists.push(set);
         self.uses.push(uses);
     }
 
-    /// The same where they do not come in that order.
+    /// All sets, numbered anew by falling use.
     pub fn reordered(self) -> Sets {
         Sets::ordered(self.lists, &self.uses, None).0
     }
 
+    /// All sets, with the numbers in which they came.
     pub fn done(self) -> Sets {
         Sets {
             order: (0..self.lists.len() as u32).collect(),
@@ -283,7 +289,7 @@ impl StoredSets {
     }
 }
 
-/// A list in a temporary file: its length, and how much each number is more than the one before.
+/// Appends a list: its length, and the gap from each number to the next.
 pub(super) fn put_list(out: &mut Vec<u8>, list: &[u32]) {
     put_varint(out, list.len() as u64);
     let mut last = 0;
@@ -293,6 +299,7 @@ pub(super) fn put_list(out: &mut Vec<u8>, list: &[u32]) {
     }
 }
 
+/// Reads a list that [`put_list`] wrote.
 pub(super) fn read_list(reader: &mut TempReader<'_>, out: &mut Vec<u32>) -> Result<()> {
     out.clear();
     let mut last = 0;
@@ -309,7 +316,7 @@ mod tests {
     use std::collections::HashMap;
 
     #[test]
-    fn numbers_fall_with_use_however_the_sets_were_split() {
+    fn the_most_used_set_comes_first_however_the_sets_were_split() {
         let sets: [&[u32]; 6] = [&[1, 2], &[3, 9, 11], &[1, 2], &[0, 5], &[0, 4], &[3, 9, 11]];
         let expected: Vec<&[u32]> = vec![&[1, 2], &[3, 9, 11], &[0, 4], &[0, 5]];
         for cut in 0..=sets.len() {
@@ -339,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn many_sets_are_told_apart() {
+    fn many_sets_have_different_numbers() {
         let mut dictionary = SetDictionary::default();
         let numbers: HashMap<u32, [u32; 2]> = (0..5000)
             .map(|n| {

@@ -1,21 +1,22 @@
 //! Sorts keys whose blots are spread evenly, as hashes are.
 //!
-//! Each key goes by its blot to about where it will stand, in one pass, whatever order they came in; what is left to do is within a few
-//! neighbours. Where blots are not spread evenly, as when one is in thousands of documents, a common sort does the rest.
+//! One pass moves each key close to its final position, which its blot predicts; an insertion sort
+//! then moves it past a few neighbours at most. Where blots are not spread evenly, for example
+//! where one is in thousands of documents, the standard sort is used.
 
 use super::key::Key;
 
-/// Keys that go to the same place, on average.
-const TOGETHER: usize = 4;
-/// Where more than this many went to one place, a common sort is faster.
-const MOST_TOGETHER: usize = 24;
-/// Fewer are left to a common sort.
-const FEW: usize = 64;
+/// The mean number of keys with the same predicted position.
+const MEAN_GROUP: usize = 4;
+/// The standard sort is faster for more keys than this with the same predicted position.
+const MAX_INSERTION_GROUP: usize = 24;
+/// Fewer keys than this are left to the standard sort.
+const MIN_KEYS: usize = 64;
 
-/// All keys of the pieces in order.
+/// All keys of the pieces, in order.
 pub(super) fn sorted<K: Key>(pieces: &[Vec<K>]) -> Vec<K> {
     let length = pieces.iter().map(Vec::len).sum::<usize>();
-    if length < FEW || length > u32::MAX as usize {
+    if length < MIN_KEYS || length > u32::MAX as usize {
         let mut keys = pieces.concat();
         keys.sort_unstable();
         return keys;
@@ -25,7 +26,7 @@ pub(super) fn sorted<K: Key>(pieces: &[Vec<K>]) -> Vec<K> {
     let mut start = 0;
     for end in ends {
         let end = end as usize;
-        if end - start > MOST_TOGETHER {
+        if end - start > MAX_INSERTION_GROUP {
             keys[start..end].sort_unstable();
         }
         start = end;
@@ -34,14 +35,15 @@ pub(super) fn sorted<K: Key>(pieces: &[Vec<K>]) -> Vec<K> {
     keys
 }
 
-/// Brings each key to its place, or near; gives the ends of what went to the same place.
+/// Moves each key to its predicted position or near it; returns the ends of the groups of keys with
+/// the same prediction.
 fn spread<K: Key>(pieces: &[Vec<K>], keys: &mut [K]) -> Vec<u32> {
     let blots = || pieces.iter().flatten().map(|key| key.blot());
     let (least, most) = blots().fold((u64::MAX, 0), |(least, most), blot| {
         (least.min(blot), most.max(blot))
     });
     let bits = 64 - (most - least).leading_zeros();
-    let shift = bits.saturating_sub((keys.len() / TOGETHER).ilog2());
+    let shift = bits.saturating_sub((keys.len() / MEAN_GROUP).ilog2());
     let place = |blot: u64| ((blot - least) >> shift) as usize;
     let mut ends = vec![0_u32; place(most) + 1];
     blots().for_each(|blot| ends[place(blot)] += 1);
@@ -55,14 +57,15 @@ fn spread<K: Key>(pieces: &[Vec<K>], keys: &mut [K]) -> Vec<u32> {
         keys[*at as usize] = key;
         *at += 1;
     }
-    // Each start has moved on to its end.
+    // By now each start has advanced to its end.
     ends
 }
 
-/// Insertion sort: no key has far to go.
+/// Insertion sort: every key is close to its position.
 fn insert_each<K: Key>(keys: &mut [K]) {
     for next in 1..keys.len() {
-        let (key, mut at) = (keys[next], next);
+        let key = keys[next];
+        let mut at = next;
         while at > 0 && keys[at - 1] > key {
             keys[at] = keys[at - 1];
             at -= 1;

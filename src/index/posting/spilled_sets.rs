@@ -1,13 +1,15 @@
-//! Sets that are too many for the memory: dictionaries are closed, written sorted, and merged list by list.
+//! Sets that exceed the memory: dictionaries are written sorted by list, and merged at the end.
 //!
-//! Blots that collide by chance make sets that one blot each leads to, and the more of them the larger the collection: their number grows
-//! with its square. They come last, in the order of their lists, which is the order of the merge; so none has to be kept.
+//! Blots that collide by chance make sets of a single blot, whose number grows with the square of
+//! the collection. These sets have the last numbers, in the order of their lists, which is the
+//! order of the merge: so none of them has to stay in memory.
 
 use super::sets::{NumberLists, SetDictionary, Sets, SpilledTail, head_of, put_list, read_list};
 use crate::base::{
     codec::put_varint,
     error::{Error, Result},
     files::{TempDir, TempFile, TempReader},
+    num::{ToU32, ToU64, ToUsize},
 };
 use std::{
     cmp::Ordering,
@@ -16,25 +18,27 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// What is written goes out in pieces of about this size.
+/// Writes are collected into pieces of about this size.
 const PIECE_BYTES: usize = 1 << 16;
-/// All runs that are merged read, and write their numbers, through pieces that take about this much together.
+/// The read and write buffers of all merged runs take about this much together.
 const MERGE_BYTES: usize = 1 << 24;
 
-/// Where units and sets go that do not stay in memory.
+/// Where units and sets go that do not fit into memory.
 #[derive(Clone, Copy)]
 pub struct SpillTo<'a> {
+    /// Where temporary files are created.
     pub directory: &'a TempDir,
-    /// A dictionary that takes more is closed.
+    /// A dictionary that takes more memory is spilled.
     pub set_bytes: u64,
 }
 
-/// The dictionaries that a thread has closed.
+/// The dictionaries that a worker has spilled.
 pub(super) struct SpilledDictionaries<'a> {
     pub to: SpillTo<'a>,
     stored: StoredDictionaries,
 }
 
+/// Dictionaries in a temporary file, one run each.
 pub(super) struct StoredDictionaries {
     pub file: TempFile,
     pub runs: Vec<SetRun>,
@@ -45,7 +49,7 @@ pub(super) struct SetRun {
     pub sets: usize,
     /// The uses and the list of each set, in the order of the lists.
     pub lists: Range<u64>,
-    /// Where their numbers in the dictionary are, in the same order.
+    /// The offset of their numbers in the dictionary, in the same order.
     pub numbers: u64,
 }
 
@@ -60,11 +64,12 @@ impl<'a> SpilledDictionaries<'a> {
         })
     }
 
-    /// How many.
+    /// The number of dictionaries.
     pub fn len(&self) -> usize {
         self.stored.runs.len()
     }
 
+    /// Writes a dictionary to disk.
     pub fn push(&mut self, dictionary: SetDictionary) -> Result<()> {
         self.stored.push(dictionary)
     }
@@ -73,10 +78,11 @@ impl<'a> SpilledDictionaries<'a> {
 impl StoredDictionaries {
     fn push(&mut self, dictionary: SetDictionary) -> Result<()> {
         let (order, sets, uses) = dictionary.into_sorted();
-        let (start, mut piece) = (self.file.bytes(), Vec::new());
+        let start = self.file.bytes();
+        let mut piece = Vec::new();
         for &number in &order {
-            put_varint(&mut piece, uses[number as usize]);
-            put_list(&mut piece, sets.get(number as usize));
+            put_varint(&mut piece, uses[number.to_usize()]);
+            put_list(&mut piece, sets.get(number.to_usize()));
             if piece.len() >= PIECE_BYTES {
                 self.file.append(&piece)?;
                 piece.clear();
@@ -100,44 +106,42 @@ impl StoredDictionaries {
     }
 }
 
-/// Joins closed dictionaries; the sets get the same numbers as by [`Sets::join`].
+/// Joins spilled dictionaries. The sets get the same numbers as from [`Sets::join`].
 ///
-/// Memory: the sets that several blots lead to, and what goes through the merge.
-pub(super) fn join(closed: Vec<SpilledDictionaries<'_>>) -> Result<(Sets, FinalSetNumbers)> {
-    let Some(SpillTo { directory, .. }) = closed.first().map(|closed| closed.to) else {
-        return Ok((Sets::default(), FinalSetNumbers::Here(Vec::new())));
+/// Memory: the sets of several blots, and the buffers of the merge.
+pub(super) fn join(spilled: Vec<SpilledDictionaries<'_>>) -> Result<(Sets, FinalSetNumbers)> {
+    let Some(SpillTo { directory, .. }) = spilled.first().map(|spilled| spilled.to) else {
+        return Ok((Sets::default(), FinalSetNumbers::InMemory(Vec::new())));
     };
     join_stored(
-        closed.into_iter().map(|closed| closed.stored).collect(),
+        spilled.into_iter().map(|spilled| spilled.stored).collect(),
         directory,
     )
 }
 
-/// The same, wherever they were written.
+/// As [`join`], for dictionaries that may come from another process.
 pub(super) fn join_stored(
-    threads: Vec<StoredDictionaries>,
+    workers: Vec<StoredDictionaries>,
     directory: &TempDir,
 ) -> Result<(Sets, FinalSetNumbers)> {
-    let runs = threads
+    let runs = workers
         .iter()
         .map(|stored| stored.runs.len())
         .sum::<usize>();
     let piece_bytes = (MERGE_BYTES / (2 * runs.max(1))).clamp(1 << 10, PIECE_BYTES);
-    let mut merge = SetMerge::new(&threads, piece_bytes)?;
-    let mut places = ProvisionalNumbers::new(&threads, piece_bytes, directory)?;
+    let mut merge = SetMerge::new(&workers, piece_bytes)?;
+    let mut places = ProvisionalNumbers::new(&workers, piece_bytes, directory)?;
     let (mut several, mut several_uses) = (NumberLists::default(), Vec::new());
-    let (mut tail, mut piece) = (
-        SpilledTail {
-            file: TempFile::new(directory)?,
-            sets: 0,
-        },
-        Vec::new(),
-    );
+    let mut tail = SpilledTail {
+        file: TempFile::new(directory)?,
+        sets: 0,
+    };
+    let mut piece = Vec::new();
     while let Some(uses) = merge.step()? {
         let provisional = if uses > 1 {
             several.push(&merge.list);
             several_uses.push(uses);
-            u32::MAX - (several.len() - 1) as u32
+            u32::MAX - (several.len() - 1).to_u32()
         } else {
             put_list(&mut piece, &merge.list);
             if piece.len() >= PIECE_BYTES {
@@ -145,7 +149,7 @@ pub(super) fn join_stored(
                 piece.clear();
             }
             tail.sets += 1;
-            (tail.sets - 1) as u32
+            (tail.sets - 1).to_u32()
         };
         merge
             .runs
@@ -155,23 +159,23 @@ pub(super) fn join_stored(
     tail.file.append(&piece)?;
     let file = places.finish()?;
     let singles = tail.sets;
-    if singles + several.len() as u64 > u64::from(u32::MAX) {
+    if singles + several.len().to_u64() > u64::from(u32::MAX) {
         return Err(Error::Usage(
             "more than 4 G sets of documents; take more bits, or split the collection".to_owned(),
         ));
     }
     let (sets, place) = Sets::ordered(several, &several_uses, Some(tail));
     let numbers = SpilledSetNumbers {
-        threads,
+        workers,
         file,
-        singles: singles as u32,
+        singles: singles.to_u32(),
         place,
         recent: Mutex::default(),
     };
     Ok((sets, FinalSetNumbers::Spilled(numbers)))
 }
 
-/// The least set of a run that was not yet merged.
+/// The first set of a run that is not merged yet.
 struct RunHead {
     head: u64,
     list: Vec<u32>,
@@ -188,7 +192,7 @@ impl RunHead {
     }
 }
 
-/// The greatest, for a heap, is the one with the least list.
+/// Reversed, so that the top of a [`BinaryHeap`] is the least list.
 impl Ord for RunHead {
     fn cmp(&self, other: &Self) -> Ordering {
         other
@@ -213,21 +217,22 @@ impl PartialEq for RunHead {
 
 impl Eq for RunHead {}
 
-/// All runs, list by list.
+/// Merges all runs, list by list.
 struct SetMerge<'a> {
     readers: Vec<TempReader<'a>>,
     heads: BinaryHeap<RunHead>,
-    /// Where the merge is, and which runs have this list.
+    /// The current list.
     list: Vec<u32>,
+    /// The runs that have the current list.
     runs: Vec<usize>,
 }
 
 impl<'a> SetMerge<'a> {
-    fn new(threads: &'a [StoredDictionaries], piece_bytes: usize) -> Result<Self> {
+    fn new(workers: &'a [StoredDictionaries], piece_bytes: usize) -> Result<Self> {
         let reader = |stored: &'a StoredDictionaries, run: &SetRun| {
             TempReader::new(&stored.file, run.lists.clone(), piece_bytes)
         };
-        let mut readers: Vec<_> = threads
+        let mut readers: Vec<_> = workers
             .iter()
             .flat_map(|stored| stored.runs.iter().map(move |run| reader(stored, run)))
             .collect();
@@ -254,7 +259,7 @@ impl<'a> SetMerge<'a> {
         })
     }
 
-    /// Goes on to the next list, and says how many blots lead to it.
+    /// Advances to the next list, and returns the number of its blots.
     fn step(&mut self) -> Result<Option<u64>> {
         self.runs.clear();
         let mut uses = 0;
@@ -277,7 +282,8 @@ impl<'a> SetMerge<'a> {
     }
 }
 
-/// Writes, for each run, where its sets went: each run has its own stretch of the file.
+/// Writes the provisional numbers of the sets of each run: each run has its own section of the
+/// file.
 struct ProvisionalNumbers {
     file: TempFile,
     pieces: Vec<(u64, Vec<u8>)>,
@@ -286,16 +292,16 @@ struct ProvisionalNumbers {
 
 impl ProvisionalNumbers {
     fn new(
-        threads: &[StoredDictionaries],
+        workers: &[StoredDictionaries],
         piece_bytes: usize,
         directory: &TempDir,
     ) -> Result<Self> {
         let mut end = 0;
         let mut start = |run: &SetRun| {
-            end += 4 * run.sets as u64;
-            (end - 4 * run.sets as u64, Vec::new())
+            end += 4 * run.sets.to_u64();
+            (end - 4 * run.sets.to_u64(), Vec::new())
         };
-        let pieces = threads
+        let pieces = workers
             .iter()
             .flat_map(|stored| &stored.runs)
             .map(&mut start)
@@ -312,7 +318,7 @@ impl ProvisionalNumbers {
         piece.extend_from_slice(&provisional.to_le_bytes());
         if piece.len() >= self.piece_bytes {
             self.file.write_at(piece, *at)?;
-            *at += piece.len() as u64;
+            *at += piece.len().to_u64();
             piece.clear();
         }
         Ok(())
@@ -326,62 +332,70 @@ impl ProvisionalNumbers {
     }
 }
 
-/// For each dictionary of each thread, the final numbers of its sets.
+/// A dictionary, by the worker that wrote it and its number among those of the worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct DictionaryId {
+    pub worker: usize,
+    pub number: usize,
+}
+
+/// For each dictionary of each worker, the final numbers of its sets.
 pub(super) enum FinalSetNumbers {
-    /// Each thread has one.
-    Here(Vec<Arc<Vec<u32>>>),
+    /// Each worker has one dictionary.
+    InMemory(Vec<Arc<Vec<u32>>>),
     Spilled(SpilledSetNumbers),
 }
 
 impl FinalSetNumbers {
-    /// A thread, and one of its dictionaries.
-    pub fn of(&self, dictionary: [usize; 2]) -> Result<Arc<Vec<u32>>> {
+    /// The final numbers of the sets of a dictionary.
+    pub fn of(&self, dictionary: DictionaryId) -> Result<Arc<Vec<u32>>> {
         match self {
-            Self::Here(numbers) => Ok(numbers[dictionary[0]].clone()),
+            Self::InMemory(numbers) => Ok(numbers[dictionary.worker].clone()),
             Self::Spilled(numbers) => numbers.of(dictionary),
         }
     }
 }
 
-/// A dictionary, and the numbers of its sets.
-type RecentNumbers = ([usize; 2], Arc<Vec<u32>>);
+/// A dictionary, and the final numbers of its sets.
+type RecentNumbers = (DictionaryId, Arc<Vec<u32>>);
 
-/// Numbers on disk. They are asked for unit by unit, so the dictionaries that were asked for of late will be again.
+/// Final numbers on disk. Units are read in order, so the most recent dictionaries are cached.
 pub(super) struct SpilledSetNumbers {
-    threads: Vec<StoredDictionaries>,
-    /// For each set of each dictionary, in the order of their lists, a provisional number: sets of one blot count from 0 up, the
-    /// others from the greatest number down.
+    workers: Vec<StoredDictionaries>,
+    /// For each set of each dictionary, in the order of their lists, a provisional number: sets of
+    /// one blot count up from 0, the others down from the greatest number.
     file: TempFile,
-    /// How many sets one blot leads to.
+    /// The number of sets of one blot.
     singles: u32,
-    /// The final numbers of the others.
+    /// The final numbers of the other sets.
     place: Vec<u32>,
     recent: Mutex<Vec<RecentNumbers>>,
 }
 
 impl SpilledSetNumbers {
-    fn of(&self, dictionary: [usize; 2]) -> Result<Arc<Vec<u32>>> {
+    fn of(&self, dictionary: DictionaryId) -> Result<Arc<Vec<u32>>> {
         let recent = || self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, numbers)) = recent().iter().find(|(of, _)| *of == dictionary) {
             return Ok(numbers.clone());
         }
         let numbers = Arc::new(self.read(dictionary)?);
         let mut recent = recent();
-        if recent.len() == 2 * self.threads.len() {
+        if recent.len() == 2 * self.workers.len() {
             recent.remove(0);
         }
         recent.push((dictionary, numbers.clone()));
         Ok(numbers)
     }
 
-    fn read(&self, [thread, dictionary]: [usize; 2]) -> Result<Vec<u32>> {
-        let (stored, several) = (&self.threads[thread], self.place.len() as u32);
-        let before = self.threads[..thread]
+    fn read(&self, DictionaryId { worker, number }: DictionaryId) -> Result<Vec<u32>> {
+        let stored = &self.workers[worker];
+        let several = self.place.len().to_u32();
+        let before = self.workers[..worker]
             .iter()
             .flat_map(|stored| &stored.runs)
-            .chain(&stored.runs[..dictionary]);
-        let start: u64 = before.map(|run| 4 * run.sets as u64).sum();
-        let run = &stored.runs[dictionary];
+            .chain(&stored.runs[..number]);
+        let start: u64 = before.map(|run| 4 * run.sets.to_u64()).sum();
+        let run = &stored.runs[number];
         let mut numbers = vec![0; run.sets];
         let order = read_numbers(&stored.file, run.numbers, run.sets)?;
         for (number, provisional) in order
@@ -389,16 +403,17 @@ impl SpilledSetNumbers {
             .zip(read_numbers(&self.file, start, run.sets)?)
         {
             let is_single = provisional < self.singles;
-            numbers[number as usize] = if is_single {
+            numbers[number.to_usize()] = if is_single {
                 several + provisional
             } else {
-                self.place[(u32::MAX - provisional) as usize]
+                self.place[(u32::MAX - provisional).to_usize()]
             };
         }
         Ok(numbers)
     }
 }
 
+/// Reads `count` numbers of four bytes.
 fn read_numbers(file: &TempFile, at: u64, count: usize) -> Result<Vec<u32>> {
     let mut bytes = vec![0; 4 * count];
     file.read_at(&mut bytes, at)?;

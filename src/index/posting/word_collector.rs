@@ -1,6 +1,7 @@
-//! How often each word stands in which document, sorted by word, in bounded memory.
+//! Counts each word of each document, and sorts the counts by word, in bounded memory.
 //!
-//! A word is a token as the tokenizer left it. It is told from others by its 64-bit hash; its text comes along once in a while, and is kept once.
+//! A word is a token as the tokenizer returns it, identified by its 64-bit hash. Its text comes
+//! with some of the counts, and is stored once.
 
 use super::{buckets::Buckets, key::BUCKETS};
 use crate::{
@@ -13,18 +14,21 @@ use crate::{
 };
 use xxhash_rust::xxh3::xxh3_64;
 
-/// How often a word stands in the document at a place.
+/// The occurrences of a word in one document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WordCount {
+    /// The place of the document.
     pub place: u32,
+    /// The number of occurrences.
     pub times: u32,
 }
 
-/// Is told a word, and where it stands how often: by rising place, never nowhere.
+/// Receives a word and its counts, by rising place; there is at least one.
 pub type WordSink<'s> = dyn FnMut(&[u8], &[WordCount]) -> Result<()> + 's;
 
-/// Words by rising hash, in buckets by its top eight bits.
+/// Words with their counts by rising hash, in buckets by the top eight bits of the hash.
 pub trait WordLists: Sync {
+    /// Calls `each` with every word of a bucket.
     fn for_each_in(&self, bucket: usize, each: &mut WordSink<'_>) -> Result<()>;
 }
 
@@ -36,19 +40,20 @@ pub fn bucket_of_word(hash: u64) -> usize {
 /// The words of a few documents.
 #[derive(Debug, Default)]
 pub struct WordCounts {
-    /// The hash of a word; the number of the document, and how often it has it.
+    /// The hash of a word; the number of the document in the upper, the count in the lower 32 bits.
     counts: Vec<[u64; 2]>,
     texts: Vec<u8>,
-    /// The hash of a text, and where it ends.
+    /// The hash of a text, and its end.
     text_ends: Vec<(u64, usize)>,
 }
 
 impl WordCounts {
+    /// The size in memory.
     pub fn weight(&self) -> u64 {
         (self.texts.len() + size_of_val(&self.counts[..]) + size_of_val(&self.text_ends[..])) as u64
     }
 
-    /// Gives documents other numbers, or takes them out.
+    /// Renumbers the documents, and drops those without a new number.
     pub fn renumber(&mut self, number: impl Fn(u32) -> Option<u32>) {
         self.counts
             .retain_mut(|[_, count]| match number((*count >> 32) as u32) {
@@ -61,28 +66,28 @@ impl WordCounts {
     }
 }
 
-/// So many words are known to have come with their text.
-const KNOWN: usize = 1 << 16;
+/// A counter remembers this many words whose text was already sent.
+const SENT_TEXTS: usize = 1 << 16;
 
-/// Counts the words of documents; owns what is used again and again.
+/// Counts the words of documents; owns the reused buffers.
 #[derive(Debug, Clone, Default)]
 pub struct WordCounter {
     hashes: Vec<u64>,
-    /// By the low bits of their hashes: these words came with their text already.
-    known: Vec<u64>,
+    /// The words whose text was already sent, by the low bits of their hashes.
+    sent: Vec<u64>,
 }
 
 impl WordCounter {
-    /// Adds the words of a document.
+    /// Adds the words of a document to `out`.
     pub fn count(&mut self, tokens: &Tokens, number: u32, out: &mut WordCounts) {
         clear_buffer(&mut self.hashes);
-        self.known.resize(KNOWN, 0);
+        self.sent.resize(SENT_TEXTS, 0);
         for token in tokens.iter() {
             let hash = xxh3_64(token);
             self.hashes.push(hash);
-            let known = &mut self.known[hash as usize % KNOWN];
-            if *known != hash {
-                *known = hash;
+            let sent = &mut self.sent[hash as usize % SENT_TEXTS];
+            if *sent != hash {
+                *sent = hash;
                 out.texts.extend_from_slice(token);
                 out.text_ends.push((hash, out.texts.len()));
             }
@@ -96,36 +101,37 @@ impl WordCounter {
     }
 }
 
-/// Takes the words of documents, in any order.
+/// Collects the words of documents, in any order.
 ///
 /// Memory: about `limit_bytes`.
 pub struct WordCollector {
     counts: Buckets<2>,
-    /// The hash of a word, and where its text is.
+    /// The hash of a word, and the offset of its text.
     places: Buckets<2>,
     texts: Option<TempFile>,
-    /// Texts after those on disk.
+    /// The texts that follow those on disk.
     held: Vec<u8>,
-    most_held: usize,
+    held_limit: usize,
     directory: TempDir,
 }
 
 impl WordCollector {
+    /// An empty collector, which spills to `directory`.
     pub fn new(limit_bytes: u64, directory: &TempDir) -> Self {
         let buckets =
             |share: u64| Buckets::new(BUCKETS, limit_bytes / 8 * share, directory.clone());
-        let most_held = usize::try_from(limit_bytes / 16).unwrap_or(usize::MAX);
+        let held_limit = usize::try_from(limit_bytes / 16).unwrap_or(usize::MAX);
         Self {
             counts: buckets(6),
             places: buckets(1),
             texts: None,
             held: Vec::new(),
-            most_held,
+            held_limit,
             directory: directory.clone(),
         }
     }
 
-    /// `places` has the place of each document by its number, if its words are wanted.
+    /// Adds the words of the documents that have a place in `places`, by their numbers.
     pub fn add(&mut self, words: &WordCounts, places: &[Option<u32>]) -> Result<()> {
         for &[hash, count] in &words.counts {
             if let Some(place) = places[(count >> 32) as usize] {
@@ -148,7 +154,7 @@ impl WordCollector {
             self.held.extend_from_slice(&words.texts[start..end]);
             start = end;
         }
-        if self.held.len() > self.most_held {
+        if self.held.len() > self.held_limit {
             let texts = match &mut self.texts {
                 Some(texts) => texts,
                 none => none.insert(TempFile::new(&self.directory)?),
@@ -160,7 +166,7 @@ impl WordCollector {
         self.places.settle()
     }
 
-    /// No more will come.
+    /// Ends the collection.
     pub fn close(self) -> Result<CollectedWords> {
         let texts = self.texts.as_ref().map(TempFile::map).transpose()?;
         Ok(CollectedWords {
@@ -172,7 +178,7 @@ impl WordCollector {
     }
 }
 
-/// All words that were collected. Each bucket can be asked for once.
+/// All collected words. Each bucket can be read once.
 pub struct CollectedWords {
     counts: Buckets<2>,
     places: Buckets<2>,
@@ -181,6 +187,7 @@ pub struct CollectedWords {
 }
 
 impl CollectedWords {
+    /// The text at an offset.
     fn text(&self, at: u64) -> &[u8] {
         let on_disk = self.texts.as_deref().unwrap_or_default();
         let held = || self.held.get((at as usize).saturating_sub(on_disk.len())..);
@@ -203,19 +210,18 @@ impl WordLists for CollectedWords {
         let [mut counts, mut places] = [self.counts.take(bucket)?, self.places.take(bucket)?];
         counts.sort_unstable();
         places.sort_unstable();
-        let (mut texts, mut list) = (
-            places.chunk_by(|one, two| one[0] == two[0]).peekable(),
-            Vec::new(),
-        );
+        let mut texts = places.chunk_by(|one, two| one[0] == two[0]).peekable();
+        let mut list = Vec::new();
         for of_word in counts.chunk_by(|one, two| one[0] == two[0]) {
             list.clear();
             list.extend(of_word.iter().map(|[_, count]| WordCount {
                 place: (count >> 32) as u32,
                 times: *count as u32,
             }));
-            // A text may come with a document that is not wanted.
+            // Skip texts of documents that were left out.
             while texts.next_if(|texts| texts[0][0] < of_word[0][0]).is_some() {}
-            // Which of them comes first depends on threads; if two words ever had one hash, it must not.
+            // Their order depends on the threads; if two words have the same hash, the result must
+            // not.
             let text = texts
                 .next_if(|texts| texts[0][0] == of_word[0][0])
                 .and_then(|texts| texts.iter().map(|[_, at]| self.text(*at)).min());
@@ -232,7 +238,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[test]
-    fn words_are_counted_whatever_the_memory() {
+    fn word_counts_do_not_depend_on_the_memory() {
         let documents = ["a b c c g c e d f", "", "f d e c c f a g g h", "c"];
         let mut expected = BTreeMap::<String, Vec<WordCount>>::new();
         for (place, text) in (0..).zip(documents) {
@@ -248,7 +254,8 @@ mod tests {
             let mut collector = WordCollector::new(limit_bytes, &TempDir(None));
             let mut counter = WordCounter::default();
             for (place, text) in (0..).zip(documents) {
-                let (mut tokens, mut counts) = (Tokens::default(), WordCounts::default());
+                let mut tokens = Tokens::default();
+                let mut counts = WordCounts::default();
                 text.split_whitespace()
                     .for_each(|word| tokens.push(word, Span { start: 0, end: 0 }));
                 counter.count(&tokens, 1, &mut counts);
