@@ -7,7 +7,7 @@ use super::{
 use crate::base::num::{ToU32, ToUsize};
 use crate::{
     align::exclusions::{ExclusionReason, ExclusionRules},
-    blot::{Blotter, Kind, Shape, Window},
+    blot::{Blotter, Kind, Window, WindowShape},
     text::{
         stream::{Blots, Span, Tokens},
         token::{PlainText, Rule, dna},
@@ -353,7 +353,7 @@ fn word_hashes(tokens: &Tokens, rule: Rule) -> Vec<u64> {
 fn grams(tokens: &Tokens, k: u32) -> Vec<(u64, u32)> {
     let mut blots = Blots::default();
     let window = Window {
-        shape: Shape::Run {
+        shape: WindowShape::Run {
             kind: Kind::Ordered,
             k,
             interleave: 1,

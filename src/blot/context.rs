@@ -1,11 +1,14 @@
-//! Words that carry the content, a few at a time, in any order and with one left out: for text that was reworded.
+//! Windows of N content words in any order, also with one word left out, for reworded text.
 //!
-//! After Torrejón's contextual n-grams, without his lists of stop words and his stemmer, which are of one language. A word of four letters or more
-//! carries content (in most languages shorter ones are articles, prepositions and pronouns), and is known by its first five: `translated` and
-//! `translation` are the same. A syllable of Hangul counts as two letters; a character of a script that is written without spaces is a word.
+//! After the contextual n-grams of Torrejón, without the stop words and the stemmer, which depend
+//! on the language. A word of four letters or more is a content word (in most languages shorter
+//! words are articles, prepositions and pronouns), and only its first five letters count:
+//! `translated` and `translation` are the same. A Hangul syllable counts as two letters; each
+//! character of a script without spaces is a word.
 //!
-//! With N = 3, the content words a b c d … give {a b c}, {a c d}, {a b d}, {b c d}, …: three sets for each word, each whatever its order.
-//! A text with fewer than N of them gives one blot of all it has, or of all its tokens if none carries content.
+//! With N = 3, the content words a b c d … give {a b c}, {a c d}, {a b d}, {b c d}, …: three sets
+//! for each word, in any order. A text of fewer than N content words has one blot of all of them,
+//! or of all tokens if there are no content words.
 
 use super::{append, seed, stir};
 use crate::text::{
@@ -14,11 +17,14 @@ use crate::text::{
 };
 use xxhash_rust::xxh3::xxh3_64;
 
+/// The default number of words of a window.
 pub const DEFAULT: u32 = 3;
+/// A content word has at least this many letters.
 const CONTENT_LETTERS: usize = 4;
+/// Only this many letters of a word count.
 const STEM_LETTERS: usize = 5;
 
-/// The words of a document that carry content: where each is, and the hash of its stem.
+/// The content words of a document: the position of each, and the hash of its stem.
 #[derive(Debug, Clone, Default)]
 pub struct Context {
     n: usize,
@@ -26,6 +32,7 @@ pub struct Context {
 }
 
 impl Context {
+    /// Windows of `n` words.
     pub fn new(n: u32) -> Self {
         Self {
             n: n as usize,
@@ -33,6 +40,7 @@ impl Context {
         }
     }
 
+    /// Appends the blots of `tokens`.
     pub fn blot(&mut self, tokens: &Tokens, out: &mut Blots) {
         let n = self.n;
         self.words.clear();
@@ -57,7 +65,8 @@ impl Context {
             out.push(stir(sum(&self.words)), first);
         }
         for (at, window) in self.words.windows(n).enumerate() {
-            let (position, whole) = (window[0].0, sum(window));
+            let position = window[0].0;
+            let whole = sum(window);
             out.push(stir(whole), position);
             let Some(&(_, next)) = self.words.get(at + n) else {
                 break;
@@ -71,12 +80,13 @@ impl Context {
         }
     }
 
+    /// Frees large buffers.
     pub fn release_buffers(&mut self) {
         crate::base::codec::clear_buffer(&mut self.words);
     }
 }
 
-/// The last token that a blot which starts at `first` can be made of.
+/// The last token that a blot of a window that starts at `first` can cover.
 pub fn last_token(tokens: &Tokens, first: usize, n: usize) -> usize {
     let is_content = |&at: &usize| stem(tokens.get(at)).is_some();
     (first..tokens.len())
@@ -85,18 +95,19 @@ pub fn last_token(tokens: &Tokens, first: usize, n: usize) -> usize {
         .unwrap_or_else(|| tokens.len() - 1)
 }
 
-/// What stands for a word, if it carries content.
+/// The stem of a content word: its first letters. None for other words.
 fn stem(token: &[u8]) -> Option<&[u8]> {
     if token.is_ascii() {
         return (token.len() >= CONTENT_LETTERS).then(|| &token[..token.len().min(STEM_LETTERS)]);
     }
-    let (mut letters, mut end) = (0, 0);
+    let mut letters = 0;
+    let mut end = 0;
     for c in std::str::from_utf8(token).unwrap_or_default().chars() {
         let class = class_of(c);
         if class == CharClass::Solo {
             return Some(token);
         }
-        // What combines with the last letter of a stem belongs to it.
+        // Combining marks belong to the last letter of the stem.
         if letters < STEM_LETTERS || class == CharClass::Mark {
             end += c.len_utf8();
         } else {
@@ -111,7 +122,7 @@ fn stem(token: &[u8]) -> Option<&[u8]> {
     (letters >= CONTENT_LETTERS).then(|| &token[..end])
 }
 
-/// Of Hangul.
+/// Whether this is a Hangul syllable.
 fn is_syllable(c: char) -> bool {
     matches!(c, '\u{ac00}'..='\u{d7a3}')
 }
@@ -162,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn order_endings_short_words_and_one_word_do_not_matter() {
+    fn order_endings_short_words_and_one_left_out_word_do_not_count() {
         assert_eq!(
             share("quick brown foxes", "the foxes were quick and brown"),
             1
@@ -183,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn every_token_counts_where_none_carries_content() {
+    fn all_tokens_count_if_there_are_no_content_words() {
         assert!(blots("", 3).is_empty());
         assert_eq!(blots("a b c", 3).len(), 1);
         assert_eq!(blots("a b", 3).len(), 1);

@@ -1,4 +1,4 @@
-//! Documents to prints, whether they come as text, tokens or prints.
+//! Turns documents into prints, whether they come as text, tokens or prints.
 
 use super::minhash::Printer;
 use crate::{
@@ -11,9 +11,10 @@ use crate::{
     },
 };
 
-/// Makes prints of whatever a document comes as.
+/// Turns documents into prints; owns the reused buffers.
 #[derive(Clone)]
 pub struct DocumentPrinter {
+    /// The scheme of the prints.
     pub scheme: PrintScheme,
     tokenize: SchemeTokenizer,
     printer: Printer,
@@ -21,9 +22,10 @@ pub struct DocumentPrinter {
 }
 
 impl DocumentPrinter {
+    /// A printer for this scheme; sequences have no prints.
     pub fn new(scheme: PrintScheme) -> Result<Self> {
         if scheme.tokens.is_dna() {
-            let what = "of sequences there are no prints: all have the same few tokens; use blots, such as --scheme ordered";
+            let what = "of sequences there are no prints: all have the same few tokens; use blots, such as ordered";
             return Err(Error::Usage(what.to_owned()));
         }
         let tokenize = SchemeTokenizer::new(&scheme.tokens);
@@ -35,7 +37,7 @@ impl DocumentPrinter {
         })
     }
 
-    /// Streams of another scheme will be refused.
+    /// Makes the source refuse streams of another scheme.
     pub fn expect_in(&self, source: &mut Source) {
         let expected = [
             (StreamKind::Tokens, self.scheme.tokens.to_string()),

@@ -1,8 +1,9 @@
-//! Runs of N letters, whatever words they belong to: for text from scanners.
+//! Windows of N letters across word boundaries, for scanned text.
 //!
-//! A wrong letter spoils the N runs that hold it and no others; spaces lost or added, hyphens, digits and punctuation do not matter at all. There are
-//! as many runs as letters, so they are best winnowed. Letters count with their marks; a text of fewer than N gives one blot of all it has, one
-//! without letters one of its tokens.
+//! A wrong letter changes only the N windows that contain it; missing or additional spaces,
+//! hyphens, digits and punctuation change nothing. There are as many windows as letters, so a
+//! selection such as winnowing is recommended. A letter includes its combining marks. A text of
+//! fewer than N letters has one blot of all its letters, a text without letters one of its tokens.
 
 use super::{append, seed, stir};
 use crate::{
@@ -14,6 +15,7 @@ use crate::{
 };
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
+/// The default number of letters of a window.
 pub const DEFAULT: u32 = 16;
 
 /// The letters of a document.
@@ -21,11 +23,12 @@ pub const DEFAULT: u32 = 16;
 pub struct Letters {
     n: usize,
     text: Vec<u8>,
-    /// Where each letter starts in the text, and the token it is of.
+    /// The start of each letter in the text, and its token.
     starts: Vec<(u32, u32)>,
 }
 
 impl Letters {
+    /// Windows of `n` letters.
     pub fn new(n: u32) -> Self {
         Self {
             n: n as usize,
@@ -33,6 +36,7 @@ impl Letters {
         }
     }
 
+    /// Appends the blots of `tokens`.
     pub fn blot(&mut self, tokens: &Tokens, out: &mut Blots) {
         let n = self.n;
         self.read(tokens);
@@ -64,6 +68,7 @@ impl Letters {
         }
     }
 
+    /// Collects the letters of all tokens.
     fn read(&mut self, tokens: &Tokens) {
         self.text.clear();
         self.starts.clear();
@@ -89,13 +94,14 @@ impl Letters {
         }
     }
 
+    /// Frees large buffers.
     pub fn release_buffers(&mut self) {
         clear_buffer(&mut self.text);
         clear_buffer(&mut self.starts);
     }
 }
 
-/// The last token that a blot which starts at `first` can be made of.
+/// The last token that a blot of a window that starts at `first` can cover.
 pub fn last_token(tokens: &Tokens, first: usize, n: usize) -> usize {
     let letters_of = |token: &[u8]| {
         let is_letter = |c: &char| matches!(class_of(*c), CharClass::Letter | CharClass::Solo);
@@ -134,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn words_do_not_matter() {
+    fn word_boundaries_do_not_count() {
         assert_eq!(values(&["on", "tv"], 3), values(&["o", "ntv"], 3));
         assert_eq!(values(&["on", "42", "tv"], 3), values(&["ontv"], 3));
         assert_eq!(values(&["ontv"], 3).len(), 2);

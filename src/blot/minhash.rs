@@ -1,12 +1,14 @@
 //! Prints: 256 bits of MinHash over the set of a document's tokens, scheme 2.
 //!
-//! Each of 256 lanes orders the tokens in its own way; the first token wins the lane. The print's bit of the lane is the lowest bit of
-//! an avalanche hash of the winner and the lane, so bits of different lanes have nothing to do with one another even where one token wins
-//! them all. Two documents share a lane's winner with a probability that is the Jaccard coefficient J of their token sets, and
-//! otherwise agree in every second lane by chance: 128·(1 − J) bits differ on average. `man 5 dedup-stream` defines it step by step.
+//! Each of 256 lanes orders the tokens in its own way; the first token wins the lane. The bit of
+//! the lane is the lowest bit of an avalanche hash of the winner and the lane, so the bits of
+//! different lanes are independent even if one token wins all lanes. The probability that two
+//! documents have the same winner of a lane is the Jaccard coefficient J of their token sets;
+//! otherwise their bits agree with probability ½. On average 128·(1 − J) bits differ. `man 5
+//! dedup-stream` defines each step.
 //!
-//! Scheme 1 took the lowest bit of the number by which a lane orders tokens. That bit depends on 12 bits of a token's hash, so one-word
-//! documents had 4,096 different prints at most.
+//! Scheme 1 took the lowest bit of the number by which a lane orders tokens. That bit depends on 12
+//! bits of the hash of a token, so one-word documents had at most 4,096 different prints.
 
 use super::ordered::{M, stir};
 use crate::{
@@ -23,7 +25,7 @@ use std::{
 };
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Whether this names the scheme of prints.
+/// Whether this is the scheme of prints.
 pub fn is_named(windows: &WindowSchemes) -> bool {
     ["minhash", "minhash:256"]
         .map(WindowSchemes::from)
@@ -32,11 +34,12 @@ pub fn is_named(windows: &WindowSchemes) -> bool {
 
 type Lanes = [u32; PRINT_BITS];
 
-/// How the lanes order tokens: token hashes of 32 bits are xored and then multiplied. The factors are odd, so both steps can be undone.
+/// How the lanes order tokens: token hashes of 32 bits are xored, then multiplied by an odd factor.
+/// Both steps can be reversed.
 struct Orders {
     xors: Lanes,
     factors: Lanes,
-    /// Of the factors, modulo 2^32.
+    /// The inverses of the factors, modulo 2^32.
     inverses: Lanes,
 }
 
@@ -50,18 +53,19 @@ static ORDERS: LazyLock<Orders> = LazyLock::new(|| {
     }
 });
 
-/// The inverse of an odd number modulo 2^32, by Newton's method: each step doubles the number of right bits, of which there are 3 at first.
+/// The inverse of an odd number modulo 2^32, by Newton's method: each step doubles the number of
+/// correct bits, starting from 3.
 fn inverse(odd: u32) -> u32 {
     (0..4).fold(odd, |inverse, _| {
         inverse.wrapping_mul(2_u32.wrapping_sub(odd.wrapping_mul(inverse)))
     })
 }
 
-/// Hashes are spread evenly already.
+/// Hashes by identity: the keys are hashes already.
 #[derive(Default, Clone)]
-struct AsItIs(u64);
+struct IdentityHasher(u64);
 
-impl Hasher for AsItIs {
+impl Hasher for IdentityHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -71,27 +75,27 @@ impl Hasher for AsItIs {
     }
 
     fn write_u32(&mut self, number: u32) {
-        // The set wants its top bits from somewhere, too.
+        // The map uses the top bits, too.
         self.0 = u64::from(number) | u64::from(number) << 32;
     }
 }
 
-/// Turns tokens into prints; owns the buffers that are used again and again.
+/// Turns tokens into prints; owns the reused buffers.
 #[derive(Clone, Default)]
 pub struct Printer {
-    distinct: Distinct,
+    distinct: DistinctTokens,
 }
 
-/// The distinct tokens of a document: their hashes of 64 bits by the lower 32, which alone are ordered. Of tokens that have these in
-/// common the one with the least hash counts.
+/// The distinct tokens of a document: their 64-bit hashes by the lower 32 bits, by which lanes
+/// order them. Of tokens with the same lower bits the one with the least hash counts.
 #[derive(Clone, Default)]
-struct Distinct {
-    hashes: HashMap<u32, u64, BuildHasherDefault<AsItIs>>,
-    /// The keys, one after the other.
+struct DistinctTokens {
+    hashes: HashMap<u32, u64, BuildHasherDefault<IdentityHasher>>,
+    /// The keys of the map.
     lower: Vec<u32>,
 }
 
-impl Distinct {
+impl DistinctTokens {
     fn add(&mut self, hash: u64) {
         match self.hashes.entry(hash as u32) {
             Entry::Occupied(mut entry) => *entry.get_mut() = hash.min(*entry.get()),
@@ -118,7 +122,7 @@ impl Printer {
         (!self.distinct.lower.is_empty()).then(|| print_of(&self.distinct))
     }
 
-    /// Gives back large buffers.
+    /// Frees large buffers.
     pub fn release_buffers(&mut self) {
         if self.distinct.hashes.capacity() > 1 << 18 {
             self.distinct.hashes = HashMap::default();
@@ -128,12 +132,12 @@ impl Printer {
 }
 
 /// The print of a set of tokens.
-fn print_of(distinct: &Distinct) -> Print {
+fn print_of(distinct: &DistinctTokens) -> Print {
     let mut least = [u32::MAX; PRINT_BITS];
     least_numbers(&distinct.lower, &mut least);
     let mut print = Print::default();
     for (lane, &number) in least.iter().enumerate() {
-        // The number that won is that of one token: undo what the lane did to it.
+        // Reverse the steps of the lane to find the token that won.
         let lower = number.wrapping_mul(ORDERS.inverses[lane]) ^ ORDERS.xors[lane];
         let winner = distinct.hashes.get(&lower).copied().unwrap_or_default();
         print.0[lane / 64] |= bit_of(winner, lane) << (lane % 64);
@@ -141,22 +145,23 @@ fn print_of(distinct: &Distinct) -> Print {
     print
 }
 
-/// The bit that a token gives to a lane that it wins: those of all lanes are the lowest bits of the numbers of a SplitMix64 generator
-/// that starts from the token's hash.
+/// The bit of a lane that this token wins. The bits of all lanes are the lowest bits of the numbers
+/// of a SplitMix64 generator that is seeded with the hash of the token.
 fn bit_of(winner: u64, lane: usize) -> u64 {
     stir(winner.wrapping_add((lane as u64 + 1).wrapping_mul(M))) & 1
 }
 
+/// The least number of each lane.
 fn least_numbers(hashes: &[u32], least: &mut Lanes) {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor was just asked for it.
+        // SAFETY: the processor has AVX2, as just checked.
         return unsafe { least_numbers_avx2(hashes, least) };
     }
     least_numbers_anywhere(hashes, least);
 }
 
-/// The same code, with instructions that take eight lanes at a time: five times as fast.
+/// The same code with instructions for eight lanes at a time: five times as fast.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 fn least_numbers_avx2(hashes: &[u32], least: &mut Lanes) {
@@ -166,7 +171,7 @@ fn least_numbers_avx2(hashes: &[u32], least: &mut Lanes) {
 #[inline(always)]
 fn least_numbers_anywhere(hashes: &[u32], least: &mut Lanes) {
     let Orders { xors, factors, .. } = &*ORDERS;
-    // As many lanes at a time as keep their least numbers in registers.
+    // As many lanes at a time as fit into registers.
     for ((least, xors), factors) in least
         .chunks_exact_mut(32)
         .zip(xors.chunks_exact(32))
@@ -196,12 +201,12 @@ mod tests {
     }
 
     fn print_of_hashes(hashes: &[u64]) -> Print {
-        let mut distinct = Distinct::default();
+        let mut distinct = DistinctTokens::default();
         hashes.iter().for_each(|&hash| distinct.add(hash));
         print_of(&distinct)
     }
 
-    /// Numbers that look random, the same ones each time.
+    /// A fixed sequence of pseudorandom numbers.
     fn numbers() -> impl FnMut() -> u64 {
         let mut state = 1_u64;
         move || {
@@ -211,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn prints_are_fixed_forever() {
+    fn prints_are_the_same_in_all_versions() {
         assert_eq!(print(""), None);
         assert_eq!(
             print("lorem ipsum").unwrap().to_string(),
@@ -229,7 +234,7 @@ mod tests {
         assert_ne!(print("a b c"), print("a b d"));
     }
 
-    /// As the manual says it, without any haste.
+    /// The definition of the manual, without optimisation.
     fn print_by_definition(hashes: &[u64]) -> Print {
         let mut print = Print::default();
         for lane in 0..PRINT_BITS {
@@ -256,7 +261,7 @@ mod tests {
             prop_assert_eq!(one, two);
         }
 
-        /// Also where tokens have half of their hash in common.
+        /// Also if tokens have the lower half of their hash in common.
         #[test]
         fn prints_follow_their_definition(hashes in prop::collection::vec(any::<u64>(), 1..60), twins in prop::collection::vec((0_usize..60, any::<u32>()), 0..20)) {
             let twin = |&(of, upper): &(usize, u32)| hashes[of % hashes.len()] as u32 as u64 | u64::from(upper) << 32;
@@ -270,15 +275,16 @@ mod tests {
         }
     }
 
-    /// The bits of one-word documents: each set in half of the prints, and no two related. With 20,000 prints a share of ones is off by
-    /// 0.0035 and a correlation by 0.0071, one standard deviation each; of 32,640 pairs the largest is some 4.5 of these.
+    /// Each bit of one-word documents is set in half of the prints, and no two bits are correlated.
+    /// With 20,000 prints the standard deviation is 0.0035 for the share of ones and 0.0071 for a
+    /// correlation; the largest of 32,640 correlations is about 4.5 standard deviations.
     #[test]
     fn bits_of_single_words_are_balanced_and_independent() {
         let count = 20_000;
         let prints: Vec<Print> = (0..count)
             .map(|word| print(&format!("word{word}")).unwrap())
             .collect();
-        // Of each bit, which prints have it.
+        // For each bit, the prints that have it.
         let columns: Vec<Vec<u64>> = (0..PRINT_BITS)
             .map(|bit| {
                 prints
@@ -313,7 +319,7 @@ mod tests {
                 squares += correlation * correlation * count;
             }
         }
-        // Their squares are 1 on average, and their average has a standard deviation of (2/32,640)^½.
+        // The mean of the squares is 1, with a standard deviation of (2/32,640)^½.
         let mean = squares / f64::from(32_640);
         assert!(
             (mean - 1.0).abs() < 5.0 * (2.0_f64 / 32_640.0).sqrt(),
@@ -321,7 +327,7 @@ mod tests {
         );
     }
 
-    /// Jointly, too: 128 bits of two words differ as often as those of a coin, and no two of many words are near each other.
+    /// Prints of two words differ in 128 bits on average, as random bits do, and no two are close.
     #[test]
     fn prints_of_different_words_are_far_apart() {
         let prints: Vec<Print> = (0..2000)
@@ -331,7 +337,7 @@ mod tests {
         for (at, one) in prints.iter().enumerate() {
             for two in &prints[..at] {
                 let distance = one.distance(two);
-                // Seven standard deviations; of two million pairs the farthest is at five and a half.
+                // Seven standard deviations; the largest of two million pairs is at about 5.5.
                 assert!((72..=184).contains(&distance), "{distance}");
                 let off = f64::from(distance) - 128.0;
                 (sum, squares, pairs) = (sum + off, squares + off * off, pairs + 1.0);
@@ -346,9 +352,9 @@ mod tests {
         );
     }
 
-    /// The definition's promise: 128·(1 − J) bits differ, with the spread of a coin that is thrown 256 times.
+    /// By definition 128·(1 − J) bits differ, with the deviation of 256 independent bits.
     #[test]
-    fn bits_tell_the_jaccard_coefficient() {
+    fn the_distance_estimates_the_jaccard_coefficient() {
         let mut next = numbers();
         for (common, own) in [
             (0, 100),

@@ -1,10 +1,12 @@
-//! Tokens to blots: one file per scheme, one per selection, and SPEX.
+//! Turns tokens into blots: one file per scheme, one per selection, and SPEX.
 //!
-//! A token is hashed with XXH3 (64 bits, no seed). A scheme makes one number of each window of `k` hashes; the
-//! blot is its top `bits` bits, so a narrow blot is the beginning of the wide one. Every window is emitted, the
-//! first one too; a document of fewer than `k` tokens gives one blot of all it has, one without tokens none.
+//! A token is hashed with XXH3 (64 bits, no seed). A scheme combines each window of `k` hashes into
+//! one number; the blot is its top `bits` bits, so a narrow blot is a prefix of the wide one. Every
+//! window has a blot. A document of fewer than `k` tokens has one blot of all its tokens, a
+//! document without tokens none.
 //!
-//! To add a scheme: a file here and a row in `shape::TABLE`. The numbers are fixed forever by the tests below.
+//! To add a scheme, add a file here and a row in `shape::TABLE`. The tests below fix the numbers
+//! for all versions.
 
 mod context;
 mod document_printer;
@@ -29,43 +31,47 @@ use letters::Letters;
 pub use ordered::windows as ordered_windows;
 use ordered::{append, stir};
 use run::Runs;
-pub use shape::{Kind, Named, Run, Shape, help, leaves_open, parse, verbatim};
+pub use shape::{Kind, NamedShape, Run, WindowShape, help, omits_window_length, parse, verbatim};
 use spaced::Mask;
 use std::ops::RangeInclusive;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The windows that make sense.
+/// The valid window lengths, in tokens.
 pub const K: RangeInclusive<u32> = 1..=1024;
+/// The valid numbers of interleaved streams.
 pub const INTERLEAVE: RangeInclusive<u32> = 1..=64;
 
-/// How windows are made, and what of their hash is kept.
+/// How blots are made of tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Window {
-    pub shape: Shape,
+    /// Which tokens make a window, and how they count.
+    pub shape: WindowShape,
+    /// The bits of a blot.
     pub bits: u8,
-    /// Tokens are bases: both strands give the same blots.
+    /// Whether tokens are bases: then both strands give the same blots.
     pub is_dna: bool,
 }
 
-/// What the hashes of a scheme start from, so that those of two schemes agree only by chance.
+/// The initial value of the hashes of a scheme, so that those of two schemes agree only by chance.
 fn seed(name: &str) -> u64 {
     xxh3_64(name.as_bytes())
 }
 
-/// Turns tokens into blots; owns the buffers that are used again and again.
+/// Turns tokens into blots; owns the reused buffers.
 #[derive(Debug, Clone)]
 pub struct Blotter {
     window: Window,
-    maker: Maker,
+    windower: Windower,
     hashes: Vec<u64>,
     with_positions: bool,
 }
 
-/// Tokens whose hashes are in memory at a time.
+/// The number of tokens whose hashes are in memory at a time.
 const BLOCK_TOKENS: usize = 1 << 16;
 
+/// The state of a scheme.
 #[derive(Debug, Clone)]
-enum Maker {
+enum Windower {
     Runs(Runs),
     Spaced(Mask),
     Context(Context),
@@ -73,36 +79,38 @@ enum Maker {
 }
 
 impl Blotter {
+    /// A blotter for these windows, or why there is none.
     pub fn new(window: Window) -> Result<Self, String> {
-        let maker = match &window.shape {
-            Shape::Run {
+        let windower = match &window.shape {
+            WindowShape::Run {
                 kind,
                 k,
                 interleave,
-            } => Maker::Runs(Runs::new(kind.windows(), *k, *interleave)),
+            } => Windower::Runs(Runs::new(kind.windows(), *k, *interleave)),
             shape if window.is_dna => {
                 return Err(format!(
                     "{shape}: of both strands of a sequence there are ordered, xor and sorted windows"
                 ));
             }
-            Shape::Spaced(mask) => Maker::Spaced(mask.clone()),
-            &Shape::Context(n) => Maker::Context(Context::new(n)),
-            &Shape::Letters(n) => Maker::Letters(Letters::new(n)),
+            WindowShape::Spaced(mask) => Windower::Spaced(mask.clone()),
+            &WindowShape::Context(n) => Windower::Context(Context::new(n)),
+            &WindowShape::Letters(n) => Windower::Letters(Letters::new(n)),
         };
         Ok(Self {
             window,
-            maker,
+            windower,
             hashes: Vec::new(),
             with_positions: true,
         })
     }
 
-    /// Leaves positions out where they only count the windows, and says so: see [`Blots::is_counted`].
+    /// Omits positions that only count the windows, and marks the blots: see [`Blots::is_counted`].
     pub fn without_positions(&mut self) {
         self.with_positions = false;
     }
 
-    pub fn shape(&self) -> &Shape {
+    /// The shape of the windows.
+    pub fn shape(&self) -> &WindowShape {
         &self.window.shape
     }
 
@@ -112,9 +120,9 @@ impl Blotter {
         out.tokens = tokens.len() as u64;
         clear_buffer(&mut self.hashes);
         let mut is_counted = false;
-        match &mut self.maker {
-            Maker::Runs(runs) if self.window.is_dna => runs.blot_strands(tokens, out),
-            Maker::Runs(runs) => match runs.in_a_row() {
+        match &mut self.windower {
+            Windower::Runs(runs) if self.window.is_dna => runs.blot_strands(tokens, out),
+            Windower::Runs(runs) => match runs.in_a_row() {
                 Some((k, windows)) => {
                     by_blocks(tokens, k, &mut self.hashes, |hashes| {
                         windows(hashes, k, &mut out.values)
@@ -126,14 +134,14 @@ impl Blotter {
                     runs.blot_streams(&self.hashes, out);
                 }
             },
-            Maker::Spaced(mask) => {
+            Windower::Spaced(mask) => {
                 by_blocks(tokens, mask.length(), &mut self.hashes, |hashes| {
                     mask.windows(hashes, &mut out.values)
                 });
                 is_counted = true;
             }
-            Maker::Context(context) => context.blot(tokens, out),
-            Maker::Letters(letters) => letters.blot(tokens, out),
+            Windower::Context(context) => context.blot(tokens, out),
+            Windower::Letters(letters) => letters.blot(tokens, out),
         }
         out.is_counted = is_counted && !self.with_positions;
         if is_counted && self.with_positions {
@@ -143,30 +151,32 @@ impl Blotter {
         out.values.iter_mut().for_each(|value| *value >>= shift);
     }
 
-    /// The last token of the window that starts with `first`; at most so far, where windows of one first token end at several.
+    /// The last token of the window that starts with `first`; the greatest one if there are
+    /// several.
     pub fn last_token(&self, tokens: &Tokens, first: usize) -> usize {
         match self.window.shape {
-            Shape::Context(n) => context::last_token(tokens, first, n as usize),
-            Shape::Letters(n) => letters::last_token(tokens, first, n as usize),
+            WindowShape::Context(n) => context::last_token(tokens, first, n as usize),
+            WindowShape::Letters(n) => letters::last_token(tokens, first, n as usize),
             _ => {
                 (first + self.window.shape.tokens().unwrap_or(1) as usize - 1).min(tokens.len() - 1)
             }
         }
     }
 
-    /// Gives back large buffers.
+    /// Frees large buffers.
     pub fn release_buffers(&mut self) {
         clear_buffer(&mut self.hashes);
-        match &mut self.maker {
-            Maker::Runs(runs) => runs.release_buffers(),
-            Maker::Spaced(_) => {}
-            Maker::Context(context) => context.release_buffers(),
-            Maker::Letters(letters) => letters.release_buffers(),
+        match &mut self.windower {
+            Windower::Runs(runs) => runs.release_buffers(),
+            Windower::Spaced(_) => {}
+            Windower::Context(context) => context.release_buffers(),
+            Windower::Letters(letters) => letters.release_buffers(),
         }
     }
 }
 
-/// Hands on the hashes of all tokens, block by block, so that each window of a length is in one of them; of a document that is shorter all at once.
+/// Passes the hashes of all tokens to `windows` block by block, so that each window of `length`
+/// tokens is in one block. A document that is shorter than a window is one block.
 fn by_blocks(
     tokens: &Tokens,
     length: usize,
@@ -230,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn blots_are_fixed_forever() {
+    fn blots_are_the_same_in_all_versions() {
         let text = "lorem ipsum dolor sit amet";
         for (window, expected) in [
             (window("ordered", 3, 1, 32), "d96da365 17faaf25 68072423"),
@@ -286,9 +296,9 @@ mod tests {
         );
     }
 
-    /// The definition, written down without rolling.
+    /// The definition, without a rolling hash.
     fn simple(window: &Window, words: &[String]) -> Vec<(u32, u64)> {
-        let Shape::Run {
+        let WindowShape::Run {
             kind,
             k,
             interleave,
@@ -323,7 +333,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rolling_is_hashing_each_window(
+        fn the_rolling_hash_is_the_hash_of_each_window(
             words in prop::collection::vec("[ab]{1,2}", 0..40), k in 1_u32..9, interleave in 1_u32..4, bits in 16_u8..=64, scheme in run_scheme(),
         ) {
             let window = window(scheme, k, interleave, bits);
@@ -344,9 +354,9 @@ mod tests {
         }
     }
 
-    /// Blocks must not show: neither at their ends, nor where a document ends with one.
+    /// Blocks do not affect the blots, neither at their ends nor at the end of the document.
     #[test]
-    fn documents_of_several_blocks_have_every_window() {
+    fn documents_of_several_blocks_have_all_windows() {
         for (scheme, k) in [
             ("ordered", 3),
             ("xor", 1),

@@ -1,10 +1,11 @@
-//! Windows whose order counts.
+//! Windows of tokens in order.
 //!
-//! The hashes f of a window's tokens are the digits of a number to an odd base M, modulo 2^64:
-//! H = f(1)·M^(k−1) + f(2)·M^(k−2) + … + f(k). The next window is one multiplication away, and repeated words
-//! do not cancel. At the end the bits are stirred, so that the top ones depend on all.
+//! The hashes f of the tokens of a window are the digits of a number to an odd base M, modulo 2^64:
+//! H = f(1)·M^(k−1) + f(2)·M^(k−2) + … + f(k). The next window takes two multiplications, and
+//! repeated words do not cancel. At the end the bits are mixed, so that the top bits depend on all
+//! bits.
 
-/// The golden ratio's fraction, odd.
+/// The fraction of the golden ratio; odd.
 pub const M: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Appends a number for each window of `k` hashes, or one for all of them if there are fewer.
@@ -30,12 +31,12 @@ pub fn windows(hashes: &[u64], k: usize, out: &mut Vec<u64>) {
     );
 }
 
-/// One more digit.
+/// Appends a digit to the number.
 pub fn append(sum: u64, hash: u64) -> u64 {
     sum.wrapping_mul(M).wrapping_add(hash)
 }
 
-/// The finaliser of MurmurHash3: every bit of the input changes every bit of the output with even odds.
+/// The finaliser of MurmurHash3: each input bit changes each output bit with probability ½.
 pub fn stir(mut x: u64) -> u64 {
     x ^= x >> 33;
     x = x.wrapping_mul(0xff51_afd7_ed55_8ccd);
@@ -44,6 +45,7 @@ pub fn stir(mut x: u64) -> u64 {
     x ^ (x >> 33)
 }
 
+/// The number of a single window.
 #[cfg(test)]
 pub fn simple(hashes: impl Iterator<Item = u64>) -> u64 {
     stir(hashes.fold(0, append))

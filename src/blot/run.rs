@@ -1,4 +1,5 @@
-//! Windows of `k` tokens in a row, of one of several interleaved streams, or of both strands of a sequence.
+//! Windows of `k` tokens in a row: of a document, of interleaved streams, or of both strands of
+//! DNA.
 
 use super::shape::Windows;
 use crate::{
@@ -11,21 +12,21 @@ use crate::{
 use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Makes them; owns the buffers that are used again and again.
+/// Makes the windows; owns the reused buffers.
 #[derive(Debug, Clone)]
 pub struct Runs {
     windows: Windows,
     k: usize,
     interleave: usize,
     streams: Vec<Stream>,
-    /// A stretch of a sequence, and of the other strand.
+    /// A block of a sequence, and of the other strand.
     strands: [Stream; 2],
 }
 
-/// Windows of a sequence that are made at a time.
+/// The number of windows of a sequence that are made at a time.
 const BLOCK_WINDOWS: usize = 1 << 12;
 
-/// One of the interleaved streams of a document.
+/// One of the interleaved streams of a document: its token hashes and its windows.
 #[derive(Debug, Clone, Default)]
 struct Stream {
     hashes: Vec<u64>,
@@ -33,6 +34,7 @@ struct Stream {
 }
 
 impl Runs {
+    /// Windows of `k` tokens of each of `interleave` streams.
     pub fn new(windows: Windows, k: u32, interleave: u32) -> Self {
         let (k, interleave) = (k as usize, interleave as usize);
         Self {
@@ -44,11 +46,12 @@ impl Runs {
         }
     }
 
-    /// How long windows are, and what makes them, if all tokens are of one stream.
+    /// The length and the function of the windows, if there is one stream.
     pub fn in_a_row(&self) -> Option<(usize, Windows)> {
         (self.interleave == 1).then_some((self.k, self.windows))
     }
 
+    /// Frees large buffers.
     pub fn release_buffers(&mut self) {
         for stream in &mut self.streams {
             clear_buffer(&mut stream.hashes);
@@ -77,8 +80,10 @@ impl Runs {
         }
     }
 
-    /// For each window the smaller of two numbers: its own, and that of the window that faces it on the other strand.
-    /// Windows with unknown bases are left out. Sequences are long, so this goes block by block.
+    /// For each window the smaller of its number and that of the opposite window on the other
+    /// strand.
+    ///
+    /// Leaves out windows with unknown bases. Sequences are long, so this works block by block.
     pub fn blot_strands(&mut self, tokens: &Tokens, out: &mut Blots) {
         let (streams, k) = (self.interleave, self.k);
         for first in 0..streams {
@@ -112,7 +117,7 @@ impl Runs {
         );
         let width = k.min(bases.len());
         let unknown = xxh3_64(dna::UNKNOWN);
-        // Behind the last unknown base.
+        // The position after the last unknown base.
         let mut known = (0..width - 1)
             .rev()
             .find(|&at| own.hashes[at] == unknown)

@@ -1,10 +1,11 @@
-//! The names of schemes: `ordered:8`, `xor:10x2`, `spaced:110100101`, `context:3`, `letters:16/winnow:15`, and several with commas.
+//! The names of schemes: `ordered:8`, `xor:10x2`, `spaced:110100101`, `context:3`,
+//! `letters:16/winnow:15`, and several with commas.
 
 use super::{INTERLEAVE, K, context, letters, ordered, sorted, spaced::Mask, xor};
 use crate::text::scheme::{SchemeTerm, SelectScheme, WindowScheme, WindowSchemes};
 use std::{fmt, ops::RangeInclusive};
 
-/// Name, parameter where it has one of its own, and what it does.
+/// The name of each scheme with its parameter, and a description.
 const TABLE: [(&str, &str); 7] = [
     ("ordered[:K]", "K tokens in a row, as they stand"),
     (
@@ -33,7 +34,7 @@ const TABLE: [(&str, &str); 7] = [
     ),
 ];
 
-/// What there is, for a help text.
+/// The help text of the schemes.
 pub fn help() -> String {
     let rows = TABLE.map(|(name, what)| format!("{name}: {what}"));
     format!(
@@ -44,23 +45,33 @@ pub fn help() -> String {
 
 /// How windows are made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Shape {
-    /// `k` tokens in a row. Token i belongs to stream i mod `interleave`; windows are made within each stream.
+pub enum WindowShape {
+    /// `k` tokens in a row. Token i belongs to stream i mod `interleave`; each stream has its own
+    /// windows.
     Run {
+        /// How the tokens count.
         kind: Kind,
+        /// The number of tokens.
         k: u32,
+        /// The number of interleaved streams.
         interleave: u32,
     },
+    /// The tokens of a window where the mask has a 1.
     Spaced(Mask),
+    /// This many content words, in any order.
     Context(u32),
+    /// This many letters in a row.
     Letters(u32),
 }
 
-/// What counts in a run of tokens.
+/// How the tokens of a run count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
+    /// In order.
     Ordered,
+    /// In any order; repeated tokens cancel.
     Xor,
+    /// In any order; repeated tokens count.
     Sorted,
 }
 
@@ -74,6 +85,7 @@ impl Kind {
         ("sorted", Self::Sorted, sorted::windows),
     ];
 
+    /// The name of the scheme.
     pub fn name(self) -> &'static str {
         Self::ALL[self as usize].0
     }
@@ -83,18 +95,20 @@ impl Kind {
     }
 }
 
-/// The names of N words, or N letters, that make sense.
+/// The valid numbers of words or letters of a window.
 const FEW: RangeInclusive<u32> = 1..=64;
 
-/// What a name may leave open.
+/// The parameters of a run that its name may omit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
+    /// The number of tokens of a window.
     pub k: u32,
+    /// The number of interleaved streams.
     pub interleave: u32,
 }
 
-impl Shape {
-    /// Reads a name. What it leaves open is as in `run`.
+impl WindowShape {
+    /// Reads a name; takes parameters that it omits from `run`.
     fn parse(term: &SchemeTerm, run: Run) -> Result<Self, String> {
         let name = term.name.as_str();
         let parameter = term.argument.as_deref();
@@ -130,7 +144,7 @@ impl Shape {
         }
     }
 
-    /// Tokens from the first to the last, where that is the same for all windows.
+    /// The number of tokens from the first to the last, if all windows have the same.
     pub fn tokens(&self) -> Option<u32> {
         match self {
             Self::Run { k, interleave, .. } => Some((k - 1) * interleave + 1),
@@ -139,7 +153,7 @@ impl Shape {
         }
     }
 
-    /// Whether a shared blot is text that is shared as it stands.
+    /// Whether documents that share a blot share its text verbatim.
     pub fn is_verbatim(&self) -> bool {
         matches!(
             self,
@@ -151,7 +165,7 @@ impl Shape {
     }
 }
 
-impl fmt::Display for Shape {
+impl fmt::Display for WindowShape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Run {
@@ -182,19 +196,21 @@ fn number(text: &str, range: &RangeInclusive<u32>) -> Result<u32, String> {
     })
 }
 
-/// A scheme, and which of its blots are kept where that is a matter of its own.
+/// A scheme, and its own selection if it has one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Named {
-    pub shape: Shape,
+pub struct NamedShape {
+    /// The shape of the windows.
+    pub shape: WindowShape,
+    /// The selection for this scheme only.
     pub select: Option<SelectScheme>,
 }
 
 /// Reads the names of one or several schemes.
-pub fn parse(windows: &WindowSchemes, run: Run) -> Result<Vec<Named>, String> {
-    let mut schemes: Vec<Named> = Vec::new();
+pub fn parse(windows: &WindowSchemes, run: Run) -> Result<Vec<NamedShape>, String> {
+    let mut schemes: Vec<NamedShape> = Vec::new();
     for WindowScheme { shape, select } in &windows.0 {
-        let named = Named {
-            shape: Shape::parse(shape, run).map_err(|what| format!("{shape}: {what}"))?,
+        let named = NamedShape {
+            shape: WindowShape::parse(shape, run).map_err(|what| format!("{shape}: {what}"))?,
             select: select.clone(),
         };
         if schemes.iter().any(|known| known.shape == named.shape) {
@@ -205,7 +221,9 @@ pub fn parse(windows: &WindowSchemes, run: Run) -> Result<Vec<Named>, String> {
     Ok(schemes)
 }
 
-/// Which of the schemes tells text that stands word for word (if there is but one, any), and how many tokens its windows reach over.
+/// The index of the scheme that finds verbatim text, and the number of tokens of its windows.
+///
+/// If there is only one scheme, it is taken, whatever it is.
 pub fn verbatim(windows: &WindowSchemes) -> Option<(usize, u32)> {
     let schemes = parse(
         windows,
@@ -225,8 +243,8 @@ pub fn verbatim(windows: &WindowSchemes) -> Option<(usize, u32)> {
     Some((at, schemes[at].shape.tokens()?))
 }
 
-/// Whether some kind of window leaves open how long its runs are.
-pub fn leaves_open(windows: &WindowSchemes) -> bool {
+/// Whether some name omits the length of its windows.
+pub fn omits_window_length(windows: &WindowSchemes) -> bool {
     let is_open = |shape: &SchemeTerm| Kind::ALL.iter().any(|row| shape.is_plain(row.0));
     windows.0.iter().any(|window| is_open(&window.shape))
 }
@@ -250,7 +268,10 @@ mod tests {
             "context:3",
             "letters:16",
         ] {
-            assert_eq!(Shape::parse(&name.into(), RUN).unwrap().to_string(), name);
+            assert_eq!(
+                WindowShape::parse(&name.into(), RUN).unwrap().to_string(),
+                name
+            );
         }
         let several = parse(&"ordered,context,letters:20/winnow:9".into(), RUN).unwrap();
         let names: Vec<_> = several
@@ -262,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_explained() {
+    fn errors_name_the_valid_values() {
         let explain = |text: &str| parse(&text.into(), RUN).unwrap_err();
         assert!(
             explain("orderd:8")

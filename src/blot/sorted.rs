@@ -1,10 +1,12 @@
-//! Windows whose order does not count.
+//! Windows of tokens in any order.
 //!
-//! The hashes of a window's tokens are added, modulo 2^64: what sorting them first would give, but the next window is one addition and one
-//! subtraction away. A word that occurs twice counts twice, where XOR would lose it. At the end the bits are stirred.
+//! The hashes of the tokens of a window are added, modulo 2^64. The sum is as independent of the
+//! order as sorting would be, and the next window takes one addition and one subtraction. A word
+//! that occurs twice counts twice, where it would cancel with XOR. At the end the bits are mixed.
 
 use super::{seed, stir};
 
+/// Appends a number for each window of `k` hashes, or one for all of them if there are fewer.
 pub fn windows(hashes: &[u64], k: usize, out: &mut Vec<u64>) {
     if hashes.is_empty() {
         return;

@@ -1,7 +1,8 @@
-//! Windows with holes: a word that was replaced does not matter where the mask has a 0.
+//! Windows with gaps: a replaced word does not count where the mask has a 0.
 //!
-//! `110100101` takes five of nine words. An irregular mask shifted by a few words has few places in common with itself, so that its windows fail
-//! one by one, not all together, and far fewer documents share one by chance than with five words in a row.
+//! `110100101` takes five of nine words. An irregular mask that is shifted by a few words has few
+//! positions in common with itself, so a replaced word breaks single windows, not all of them; and
+//! far fewer documents share such a window by chance than five words in a row.
 
 use super::{append, seed, stir};
 use std::ops::RangeInclusive;
@@ -10,14 +11,16 @@ use std::ops::RangeInclusive;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mask {
     name: String,
-    /// Of the tokens that count, from the first.
+    /// The offsets of the tokens that count.
     offsets: Vec<usize>,
 }
 
+/// The default mask.
 pub const DEFAULT: &str = "110100101";
 const LENGTHS: RangeInclusive<usize> = 1..=64;
 
 impl Mask {
+    /// Reads a mask, such as `1101`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let is_mask = text.bytes().all(|byte| matches!(byte, b'0' | b'1'))
             && text.starts_with('1')
@@ -39,16 +42,17 @@ impl Mask {
         })
     }
 
+    /// The mask as text.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Tokens from the first to the last that counts.
+    /// The number of tokens from the first to the last that counts.
     pub fn length(&self) -> usize {
         self.name.len()
     }
 
-    /// A number for each window, or one for all tokens if there are fewer.
+    /// Appends a number for each window, or one for all tokens if there are fewer.
     pub fn windows(&self, hashes: &[u64], out: &mut Vec<u64>) {
         let seed = seed(&self.name);
         if !hashes.is_empty() && hashes.len() < self.length() {
@@ -71,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_in_a_hole_does_not_count() {
+    fn tokens_in_gaps_do_not_count() {
         let of = |hashes: &[u64]| {
             let mut out = Vec::new();
             Mask::parse("1101").unwrap().windows(hashes, &mut out);
@@ -87,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_masks_are_refused() {
         for text in ["", "0", "01", "10", "1121", "1 1", &"1".repeat(65)] {
             assert!(Mask::parse(text).is_err(), "{text}");
         }

@@ -1,7 +1,8 @@
-//! dupi's k-circular XOR: h(i+1) = h(i) ⊕ f(t(i)) ⊕ f(t(i+k)).
+//! The k-circular XOR of dupi: h(i+1) = h(i) ⊕ f(t(i)) ⊕ f(t(i+k)).
 //!
-//! Blind to the order of tokens, and a word that occurs twice in a window might as well not be there.
+//! The order of tokens does not count, and a word that occurs twice in a window cancels.
 
+/// Appends a number for each window of `k` hashes, or one for all of them if there are fewer.
 pub fn windows(hashes: &[u64], k: usize, out: &mut Vec<u64>) {
     if hashes.is_empty() {
         return;

@@ -48,7 +48,7 @@ pub fn read(path: &str, of: SelectContext<'_>) -> SelectResult {
     }
     let Some(shift) = u32::from(of.bits).checked_sub(field_bits) else {
         return Err(format!(
-            "{path}: a filter for blots of {field_bits} bits or more; make it with less --memory, or take --bits {field_bits}"
+            "{path}: a filter for blots of {field_bits} bits or more; make it with less memory, or take blots of {field_bits} bits"
         ));
     };
     Ok(Box::new(Filter {

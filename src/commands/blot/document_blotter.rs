@@ -148,7 +148,7 @@ impl DocumentBlotter {
             ("-k", options.k.is_some()),
             ("--interleave", options.interleave.is_some()),
         ] {
-            if is_given && !schemes::leaves_open(&names) {
+            if is_given && !schemes::omits_window_length(&names) {
                 return Err(Error::Usage(format!(
                     "{flag} has no meaning with --scheme {names}, which says it all"
                 )));
@@ -168,7 +168,9 @@ impl DocumentBlotter {
         let mut blotters = Vec::new();
         let mut windows = Vec::new();
         let mut selected = SelectScheme::default();
-        for schemes::Named { shape, select } in schemes::parse(&names, run).map_err(Error::Usage)? {
+        for schemes::NamedShape { shape, select } in
+            schemes::parse(&names, run).map_err(Error::Usage)?
+        {
             let scheme = format!("{tokens} {shape}");
             let of = SelectContext {
                 tokenizer: &tokenizer,

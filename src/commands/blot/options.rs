@@ -4,7 +4,7 @@ use super::DocumentBlotter;
 use crate::{
     base::error::{Error, Place, Result},
     blot as schemes,
-    blot::{Run, Shape, select::is_of_shared_chunks},
+    blot::{Run, WindowShape, select::is_of_shared_chunks},
     commands::{Settings, tokenize::token_scheme},
     text::{
         corpus::{CorpusSlice, Source},
@@ -138,9 +138,9 @@ impl BlotOptions {
             (
                 scheme,
                 [
-                    schemes::Named {
+                    schemes::NamedShape {
                         shape:
-                            Shape::Run {
+                            WindowShape::Run {
                                 kind,
                                 k: k_found,
                                 interleave: found,
@@ -148,7 +148,7 @@ impl BlotOptions {
                         select: None,
                     },
                 ],
-            ) if scheme.as_ref().is_none_or(schemes::leaves_open) => (
+            ) if scheme.as_ref().is_none_or(schemes::omits_window_length) => (
                 scheme.unwrap_or_else(|| kind.name().into()),
                 k.or(Some(*k_found)),
                 interleave.or(Some(*found)),
