@@ -1,7 +1,7 @@
 //! Windows that start with one of the given phrases (Manber's anchors).
 //!
-//! The phrases are tokenised as documents are. A phrase that ends with `*` matches every last token that
-//! starts so: `the*` takes windows that start with the, these, theatre.
+//! Phrases are tokenised like documents. If a phrase ends with `*`, its last token is a prefix:
+//! `the*` selects windows that start with the, these, theatre.
 
 use super::{Select, SelectResult};
 use crate::text::{
@@ -14,10 +14,11 @@ use std::{
 };
 use xxhash_rust::xxh3::xxh3_64;
 
+/// Selects windows that start with a phrase.
 pub struct Anchor {
-    /// By first token; of a phrase of one token with an open end, by what there is of it.
+    /// The phrases by their first token, which may be a prefix.
     phrases: HashMap<Vec<u8>, Vec<Phrase>>,
-    /// The lengths of the keys that stand for the beginning of a token.
+    /// The lengths of the keys that are prefixes.
     open_lengths: BTreeSet<usize>,
     digest: u64,
 }
@@ -25,9 +26,11 @@ pub struct Anchor {
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Phrase {
     tokens: Vec<Vec<u8>>,
+    /// Whether the last token is a prefix.
     is_open: bool,
 }
 
+/// Reads a file of phrases, one per line.
 pub fn read(path: &str, tokenizer: &Tokenizer) -> SelectResult {
     let text = fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
     let phrases: BTreeSet<Phrase> = text
@@ -35,7 +38,7 @@ pub fn read(path: &str, tokenizer: &Tokenizer) -> SelectResult {
         .filter_map(|line| phrase(line, tokenizer))
         .collect();
     if phrases.is_empty() {
-        return Err(format!("{path}: no phrases; write one a line"));
+        return Err(format!("{path}: no phrases; write one per line"));
     }
     Ok(Box::new(Anchor::new(phrases)))
 }
@@ -55,8 +58,9 @@ fn phrase(line: &str, tokenizer: &Tokenizer) -> Option<Phrase> {
 
 impl Anchor {
     fn new(list: BTreeSet<Phrase>) -> Self {
-        let (mut phrases, mut open_lengths, mut lines) =
-            (HashMap::<_, Vec<_>>::new(), BTreeSet::new(), Vec::new());
+        let mut phrases = HashMap::<_, Vec<_>>::new();
+        let mut open_lengths = BTreeSet::new();
+        let mut lines = Vec::new();
         for phrase in list {
             let first = phrase.tokens[0].clone();
             if phrase.is_open && phrase.tokens.len() == 1 {

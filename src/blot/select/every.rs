@@ -1,10 +1,11 @@
 //! Every Nth blot of a document, the first one included.
 //!
-//! Only for documents that are equal from the start: an inserted word shifts all that follow.
+//! Only for documents that are equal from the start: an inserted word shifts all blots that follow.
 
 use super::Select;
 use crate::text::stream::{Blots, Tokens};
 
+/// Selects every Nth blot.
 pub struct Every(pub u64);
 
 impl Select for Every {

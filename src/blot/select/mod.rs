@@ -1,7 +1,8 @@
-//! Which blots are kept: one file a heuristic.
+//! Selects the blots to keep: one file per heuristic.
 //!
-//! A heuristic rejects blots; a blot is kept if no heuristic of the chain rejects it. Each looks at all blots of the
-//! document, so the order of a chain does not matter. To add one: a file here and a row in [`TABLE`].
+//! A heuristic rejects blots; a blot is kept if no heuristic of the chain rejects it. Each
+//! heuristic sees all blots of the document, so the order of a chain does not count. To add a
+//! heuristic, add a file here and a row in [`TABLE`].
 
 mod anchor;
 mod every;
@@ -20,15 +21,15 @@ use crate::{
 pub use spex::write_filter;
 use std::sync::Arc;
 
-/// A way to choose blots.
+/// A heuristic that selects blots.
 pub trait Select: Send + Sync {
-    /// Sets `keep` to false for each blot that is not chosen.
+    /// Sets `keep` to false for each rejected blot.
     fn reject(&self, tokens: &Tokens, blots: &Blots, keep: &mut [bool]);
 
-    /// As the scheme has it: what was chosen, but no paths.
+    /// The name of the selection in a scheme: it describes what is selected, without paths.
     fn name(&self) -> String;
 
-    /// Whether it rejects only blots that no other document of the collection shares.
+    /// Whether it rejects only blots that occur in a single document of the collection.
     fn keeps_all_shared(&self) -> bool {
         false
     }
@@ -36,22 +37,25 @@ pub trait Select: Send + Sync {
 
 type SelectResult = Result<Box<dyn Select>, String>;
 
-/// What a selection must know of the blots.
+/// The properties of the blots that a selection depends on.
 #[derive(Debug, Clone, Copy)]
 pub struct SelectContext<'a> {
+    /// The tokenizer of the documents.
     pub tokenizer: &'a Tokenizer,
     /// The scheme of the tokens and of the windows, such as `word@18.0 ordered:8`.
     pub scheme: &'a str,
+    /// The bits of a blot.
     pub bits: u8,
 }
 
-/// Name, what it does, and how its argument is read.
+/// The name of a heuristic, its description, and the function that reads its argument.
 type SelectionRow = (
     &'static str,
     &'static str,
     fn(&str, SelectContext<'_>) -> SelectResult,
 );
 
+/// All heuristics.
 pub const TABLE: [SelectionRow; 5] = [
     ("mod:N", "blots that N divides: one in N", |n, _| {
         Ok(Box::new(modulo::Modulo(number(n)?)))
@@ -76,7 +80,7 @@ pub const TABLE: [SelectionRow; 5] = [
     ),
 ];
 
-/// What there is, for a help text.
+/// The help text of the selections.
 pub fn help() -> String {
     let rows = TABLE.map(|(name, what, _)| format!("{name}: {what}"));
     format!(
@@ -85,18 +89,18 @@ pub fn help() -> String {
     )
 }
 
-/// Whether nothing is missing that two documents of the collection share: all blots are kept, or all that several documents have.
+/// Whether the selection keeps every blot that two documents of the collection share.
 pub fn is_complete(select: &SelectScheme) -> bool {
     let keeps_shared = |term: &SchemeTerm| term.is_plain("all") || is_spex(term);
     select.0.iter().all(keeps_shared)
 }
 
-/// Whether blots that a single document has are left out.
+/// Whether the selection leaves out blots that occur in a single document.
 pub fn is_shared_only(select: &SelectScheme) -> bool {
     select.0.iter().any(is_spex)
 }
 
-/// Whether a record of this scheme lacks the blots that a single document has, and says how many there are in all.
+/// Whether records of this scheme leave out the blots of single documents, and have a count of all.
 pub fn is_scheme_shared_only(scheme: &BlotScheme) -> bool {
     let selects = scheme
         .windows
@@ -106,7 +110,7 @@ pub fn is_scheme_shared_only(scheme: &BlotScheme) -> bool {
     selects.chain([&scheme.select]).any(is_shared_only)
 }
 
-/// The scheme of the same blots if none were left out for being in a single document.
+/// The scheme of the same blots including those that occur in a single document.
 pub fn without_spex(scheme: &BlotScheme) -> BlotScheme {
     let mut scheme = scheme.clone();
     scheme.select = select_without_spex(&scheme.select);
@@ -130,7 +134,7 @@ pub fn select_without_spex(select: &SelectScheme) -> SelectScheme {
     SelectScheme(terms)
 }
 
-/// Whether this is the selection of an index of shared chunks, which dedup-spex makes.
+/// Whether this is the selection of an index of shared chunks, as dedup-spex writes it.
 pub fn is_of_shared_chunks(select: &SelectScheme) -> bool {
     select.0.iter().any(|term| term.is_plain("spex"))
 }
@@ -139,9 +143,11 @@ fn is_spex(term: &SchemeTerm) -> bool {
     term.name == "spex"
 }
 
-/// How many blots each that is kept stands for, by the name of a selection: `mod:16` 16, `winnow:4` 5/2, chains the product.
+/// The mean number of blots for each kept blot: 16 for `mod:16`, 5/2 for `winnow:4`, the product
+/// for a chain.
 ///
-/// 1 where nothing can be said: which phrases are anchors, or where `every` starts to count, has nothing to do with what two documents share.
+/// 1 if the rate of shared blots is unknown: it does not depend on the anchors, nor on the first
+/// blot that `every` counts.
 pub fn rate(select: &SelectScheme) -> f64 {
     let rate_of = |term: &SchemeTerm| match (term.name.as_str(), &term.argument) {
         ("mod", Some(n)) => n.parse().unwrap_or(1.0),
@@ -189,12 +195,12 @@ impl Selection {
         })
     }
 
-    /// Every blot is kept.
+    /// Whether every blot is kept.
     pub fn is_all(&self) -> bool {
         self.chain.is_empty()
     }
 
-    /// As the scheme has it.
+    /// The selection as a part of a scheme.
     pub fn scheme(&self) -> SelectScheme {
         if self.chain.is_empty() {
             return SelectScheme::default();
@@ -206,17 +212,18 @@ impl Selection {
         SelectScheme(terms.collect())
     }
 
-    /// Whether blots that a single document has are left out.
+    /// Whether the selection leaves out blots that occur in a single document.
     pub fn is_shared_only(&self) -> bool {
         self.chain.iter().any(|select| select.keeps_all_shared())
     }
 
-    /// Takes out of `blots` what is not chosen.
+    /// Removes the rejected blots.
     pub fn apply(&mut self, tokens: &Tokens, blots: &mut Blots) {
         self.apply_counting(tokens, blots, &mut Vec::new());
     }
 
-    /// The same; appends to `all` what would have been chosen if blots of single documents counted, too. Only for a selection of shared blots.
+    /// As [`Selection::apply`]; also appends to `all` the blots that would be kept if those of
+    /// single documents counted. Only for a selection of shared blots.
     pub fn apply_counting(&mut self, tokens: &Tokens, blots: &mut Blots, all: &mut Vec<u64>) {
         if self.chain.is_empty() {
             return;
@@ -275,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_keeps_what_all_of_it_keep() {
+    fn a_chain_keeps_the_blots_that_all_heuristics_keep() {
         let values: Vec<u64> = (0..24).collect();
         assert_eq!(select("all", &values), values);
         assert_eq!(select("mod:4", &values), [0, 4, 8, 12, 16, 20]);
@@ -296,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_what_one_in_so_many_means() {
+    fn rates_are_the_inverse_of_the_kept_share() {
         for (name, expected) in [
             ("all", 1.0),
             ("mod:16", 16.0),
@@ -310,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_explained() {
+    fn errors_name_the_valid_values() {
         let explain = |text| parse(text).err().unwrap();
         assert_eq!(
             explain("mood:4"),

@@ -1,11 +1,12 @@
-//! Blots that a number divides.
+//! Blots that are multiples of a number.
 //!
-//! Whether a blot is chosen depends on nothing else, so what is chosen in one document is chosen in all. But no
-//! run of shared text is long enough to be sure of a chosen blot.
+//! The choice depends on the blot only, so a blot is selected in all documents or in none. But no
+//! length of shared text guarantees a selected blot.
 
 use super::Select;
 use crate::text::stream::{Blots, Tokens};
 
+/// Selects the multiples of a number.
 pub struct Modulo(pub u64);
 
 impl Select for Modulo {

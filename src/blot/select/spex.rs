@@ -1,7 +1,9 @@
-//! Blots of chunks that a run of `dedup-spex` has counted more than once.
+//! Blots of chunks that `dedup-spex` has counted more than once.
 //!
-//! A filter file is `dedupfil`, the version (1), the number of bits by which fields are found, the length of the scheme and the scheme itself, a bit for each field from the first on (1: more than
-//! once), and XXH3 over all of that; numbers are little-endian, 32 bits. `spex` without a file is how dedup-spex itself calls what it keeps: then every blot is looked for.
+//! A filter file has the magic `dedupfil`, the version (1), the number of blot bits that index a
+//! field, the length of the scheme, the scheme, a bit for each field (1: more than once), and XXH3
+//! over all of that; numbers are little-endian, 32 bits. `spex` without a file is the name of the
+//! selection of dedup-spex itself: it keeps every blot of a query.
 
 use super::{Select, SelectContext, SelectResult};
 use crate::text::stream::{Blots, Tokens};
@@ -11,6 +13,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 const MAGIC: &[u8; 8] = b"dedupfil";
 const VERSION: u32 = 1;
 
+/// The selection of dedup-spex itself.
 struct Everything;
 
 impl Select for Everything {
@@ -25,14 +28,15 @@ impl Select for Everything {
     }
 }
 
+/// The selection by a filter file.
 struct Filter {
     repeats: Vec<u8>,
-    /// A field is what is left of a blot without so many of its lower bits.
+    /// The field of a blot is the blot without this many lower bits.
     shift: u32,
     digest: u64,
 }
 
-/// Reads a filter; the whole of its file is checked.
+/// Reads a filter, and checks its whole file.
 pub fn read(path: &str, of: SelectContext<'_>) -> SelectResult {
     if path.is_empty() {
         return Ok(Box::new(Everything));
@@ -58,7 +62,7 @@ pub fn read(path: &str, of: SelectContext<'_>) -> SelectResult {
     }))
 }
 
-/// The bits of the fields, how they are found, the scheme, and the checksum.
+/// The bits of the fields, the number of blot bits that index them, the scheme, and the checksum.
 fn parse(mut bytes: Vec<u8>) -> Option<(Vec<u8>, u32, String, u64)> {
     let number =
         |bytes: &[u8], at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
@@ -70,7 +74,8 @@ fn parse(mut bytes: Vec<u8>) -> Option<(Vec<u8>, u32, String, u64)> {
     {
         return None;
     }
-    let (field_bits, head) = (number(&bytes, 12)?, 20 + number(&bytes, 16)? as usize);
+    let field_bits = number(&bytes, 12)?;
+    let head = 20 + number(&bytes, 16)? as usize;
     let fields = 1_u64.checked_shl(field_bits)?;
     if head > body || (body.checked_sub(head)? as u64) * 8 != fields {
         return None;
@@ -81,7 +86,7 @@ fn parse(mut bytes: Vec<u8>) -> Option<(Vec<u8>, u32, String, u64)> {
     Some((bytes, field_bits, scheme, digest))
 }
 
-/// Writes a filter: for each 32 fields, from the first, a bit each.
+/// Writes a filter. Each item of `repeats` has the bits of 32 fields.
 pub fn write_filter(
     mut out: impl Write,
     scheme: &str,

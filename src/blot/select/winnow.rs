@@ -1,15 +1,18 @@
-//! Winnowing (Schleimer, Wilkerson, Aiken 2003): of each W neighbouring blots the least is chosen.
+//! Winnowing (Schleimer, Wilkerson, Aiken 2003): selects the least of each W neighbouring blots.
 //!
-//! Guarantee: documents that share W+k−1 tokens in a row share a chosen blot (of N interleaved streams, W+(k−1)·N tokens). About 2/(W+1) of all blots are chosen.
-//! "Least" is by the blot's bits in another order, so that the chosen blots stay evenly spread over their range;
-//! of equal ones the last chosen goes on counting, else the rightmost is taken.
+//! Guarantee: documents that share W+k−1 tokens in a row share a selected blot (with N interleaved
+//! streams, W+(k−1)·N tokens). About 2/(W+1) of all blots are selected. Blots are compared by a
+//! permutation of their values, so that the selected blots are spread evenly over their range. Of
+//! equal blots the last selected one stays selected, otherwise the rightmost one is selected.
 
 use super::Select;
 use crate::text::stream::{Blots, Tokens};
 
+/// Selects the least blot of each window of this many.
 pub struct Winnow(pub u64);
 
-/// Puts numbers in an order that has nothing to do with their size. Odd, so no two become one.
+/// Permutes the numbers, so that their order is unrelated to their size. The factor is odd, so no
+/// two numbers have the same rank.
 fn rank(value: u64) -> u64 {
     value.wrapping_mul(0xd6e8_feb8_6659_fd93).swap_bytes()
 }
@@ -44,7 +47,7 @@ impl Select for Winnow {
     }
 }
 
-/// Never far: a window is searched anew only when its least blot has left it.
+/// The rightmost least blot. A window is searched again only when its least blot has left it.
 fn rightmost_least(values: &[u64], start: usize, end: usize) -> usize {
     (start..end)
         .rev()

@@ -1,34 +1,38 @@
-//! A hash counter: for each field whether it was hit not at all, once, or more often.
+//! A hash counter: each field counts to zero, one, or more.
 //!
-//! What is counted is known by its hash only; two that hit one field are taken for one, so that a counter may say "more than once" of what was
-//! counted once, and never the other way round. Fields are found by the top bits of a hash, which the top bits of a blot are, too.
+//! The counter does not resolve collisions: two hashes of the same field count as one. It may
+//! therefore report "more than once" for a hash that was counted once, but never the other way
+//! round. The top bits of a hash select its field, and are also the top bits of the blot.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A word has this many fields: a bit each for "hit" in its lower half, and for "hit again" in its upper half.
+/// A word has this many fields: for each a bit "hit" in the lower half, and a bit "hit again" in
+/// the upper half.
 const FIELDS_OF_WORD: u64 = 32;
-/// So many hashes are worked on together: their words are asked for before the first is needed.
+/// Hashes are counted in batches of this many: all words are loaded before the first is used.
 const BATCH: usize = 64;
-/// A field takes this many bits.
+/// The bits of a field.
 const FIELD_BITS: u64 = 2;
 
-/// May be counted into by many threads at once: the order does not matter.
+/// Counts hashes. Many threads may count at once: the order does not affect the result.
 #[derive(Debug)]
 pub struct ChunkCounter {
     words: Vec<AtomicU64>,
-    /// A field is what is left of a hash without so many of its lower bits.
+    /// The field of a hash is the hash without this many lower bits.
     shift: u32,
 }
 
-/// How many fields were hit once, and more often.
+/// The number of fields by their counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Occupancy {
+    /// Fields that were hit once.
     pub once: u64,
+    /// Fields that were hit more than once.
     pub more: u64,
 }
 
 impl ChunkCounter {
-    /// As many fields as fit into so many bytes, a power of two: 64 MiB have 2^28.
+    /// As many fields as fit into `bytes`, a power of two: 2^28 for 64 MiB.
     pub fn new(bytes: u64) -> Self {
         let fields = (bytes * 8 / FIELD_BITS).clamp(FIELDS_OF_WORD, 1 << 40);
         let bits = fields.ilog2();
@@ -41,15 +45,17 @@ impl ChunkCounter {
         }
     }
 
-    /// Fields are found by so many of the top bits of a hash.
+    /// The number of top bits of a hash that select a field.
     pub fn bits(&self) -> u32 {
         64 - self.shift
     }
 
+    /// The number of fields.
     pub fn fields(&self) -> u64 {
         1 << self.bits()
     }
 
+    /// The word of a hash, and the bit of its field.
     fn place(&self, hash: u64) -> (&AtomicU64, u64) {
         let field = hash >> self.shift;
         (
@@ -65,7 +71,7 @@ impl ChunkCounter {
             for (&hash, before) in batch.iter().zip(before) {
                 let (word, hit) = self.place(hash);
                 let again = hit << FIELDS_OF_WORD;
-                // Most of what repeats does so often: then nothing is written.
+                // Most repeated hashes repeat often: then nothing is written.
                 if before & again == 0
                     && (before & hit != 0 || word.fetch_or(hit, Relaxed) & hit != 0)
                 {
@@ -89,7 +95,7 @@ impl ChunkCounter {
         }
     }
 
-    /// The words of some hashes. No load waits for another.
+    /// The words of some hashes. The loads do not depend on each other.
     fn words_of(&self, batch: &[u64]) -> [u64; BATCH] {
         let mut words = [0; BATCH];
         words
@@ -99,6 +105,7 @@ impl ChunkCounter {
         words
     }
 
+    /// The number of fields by their counts.
     pub fn occupancy(&self) -> Occupancy {
         let mut occupancy = Occupancy::default();
         for word in &self.words {
@@ -110,7 +117,7 @@ impl ChunkCounter {
         occupancy
     }
 
-    /// For each 32 fields, from the first, a bit each if it was hit more than once.
+    /// For each 32 fields, a bit for each that was hit more than once.
     pub fn repeats(&self) -> impl Iterator<Item = u32> {
         self.words
             .iter()
@@ -135,9 +142,10 @@ mod tests {
     }
 
     proptest! {
-        /// What was counted twice is known to be; what was counted once is only if another hit its field.
+        /// Reports each hash that was counted twice, and others only if their fields were hit
+        /// twice.
         #[test]
-        fn nothing_repeated_is_missed(hashes in prop::collection::vec(0_u64..200, 0..300), threads in 1_usize..4) {
+        fn all_repeated_hashes_are_found(hashes in prop::collection::vec(0_u64..200, 0..300), threads in 1_usize..4) {
             let hashes: Vec<u64> = hashes.iter().map(|hash| hash.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
             let counter = ChunkCounter::new(16);
             let share = hashes.len().div_ceil(threads).max(1);

@@ -1,17 +1,21 @@
-//! Which chunks of tokens occur more than once, in little memory.
+//! Finds the chunks of tokens that occur more than once, in little memory.
 //!
-//! SPEX (Bernstein and Zobel 2006): a chunk of `l` tokens can occur twice only if all shorter chunks in it do. So chunks of one length are counted, then of a
-//! greater one only those that consist of chunks which were counted more than once, and so on to `l`. Counters have two bits a field and do not
-//! resolve collisions, so that little memory is enough for any collection; what is left at the end is every chunk that occurs more than
-//! once, and a few that do not, which whoever gets them must tell apart.
+//! SPEX (Bernstein and Zobel 2006): a chunk of `l` tokens can occur twice only if all shorter
+//! chunks in it do. So the first pass counts all chunks of one length; each following pass counts
+//! only those longer chunks that consist of chunks with a count above one, up to the length `l`.
+//! Counters have two bits per field and do not resolve collisions, so little memory is enough for
+//! any collection. The result is every chunk that occurs more than once, and a few that occur once:
+//! the caller must tell them apart.
 //!
 //! ```text
-//! tokens ──► hashes, and a count of the shortest chunks ──► segments in which all chunks repeat ──► … ──► chunks of l tokens
-//!             [Stream]               [Counter]                [sieve], counts longer ones                   [survivors]
+//! tokens ──► hashes, and counts  ──► segments of repeated chunks, ──► … ──► chunks of l tokens
+//!            of the shortest chunks  and counts of longer chunks
+//!            [TokenStream]           [Sieve] [ChunkCounter]                 [Sift::survivors]
 //! ```
 //!
-//! Unlike the published one this reads the text once: later passes run over a file of hashes, of which each pass leaves only
-//! segments that can still hold a chunk of `l` tokens. Two counters are in memory at a time.
+//! Unlike the published algorithm this reads the text once: later passes read a file of hashes, and
+//! each pass keeps only the segments that can still contain a chunk of `l` tokens. Two counters are
+//! in memory at a time.
 
 mod counter;
 mod token_file;
@@ -31,36 +35,42 @@ use crate::{
 };
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What a pass did.
+/// The statistics of a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pass {
-    /// Of the chunks that were counted, in tokens.
+    /// The length of the counted chunks, in tokens.
     pub length: u32,
-    /// How many there were.
+    /// The number of counted chunks.
     pub counted: u64,
+    /// The use of the counter.
     pub occupancy: Occupancy,
+    /// The number of fields of the counter.
     pub fields: u64,
-    /// Tokens that were left when they were counted.
+    /// The number of remaining tokens.
     pub tokens: u64,
 }
 
-/// How to sift.
+/// The options of the passes.
 pub struct Sift<'a> {
-    /// Rising, and the last is that of the chunks which are looked for.
+    /// The chunk length of each pass, rising; the last is the length of the chunks to find.
     pub lengths: &'a [u32],
+    /// The size of a counter.
     pub counter_bytes: u64,
-    /// Documents whose chunks are all kept: they have exact duplicates.
+    /// Whether to keep all chunks of a document, because it has exact duplicates.
     pub is_kept: &'a (dyn Fn(u32) -> bool + Sync),
+    /// The threads and the memory of the passes.
     pub limits: Limits,
+    /// Where temporary files are created.
     pub directory: &'a TempDir,
 }
 
 impl Sift<'_> {
+    /// The length of the chunks to find.
     fn target(&self) -> u32 {
         self.lengths.last().copied().unwrap_or(1)
     }
 
-    /// Counts the shortest chunks of documents that were hashed before.
+    /// Counts the shortest chunks of documents whose token hashes are stored.
     pub fn count_kept(&self, stream: &TokenStream, counter: &ChunkCounter) -> Result<u64> {
         let counted = AtomicU64::new(0);
         let worker = || {
@@ -80,7 +90,9 @@ impl Sift<'_> {
         Ok(counted.into_inner())
     }
 
-    /// All passes but the first, whose counter and number of chunks come in. Gives what is left, the last counter, and what each pass did.
+    /// Runs all passes but the first, whose counter and number of chunks are given.
+    ///
+    /// Returns the remaining tokens, the last counter, and the statistics of each pass.
     pub fn run(
         &self,
         mut stream: TokenStream,
@@ -109,19 +121,21 @@ impl Sift<'_> {
         Ok((stream, counter, passes))
     }
 
-    /// Counts the chunks of one length that consist of chunks of the length before which were counted more than once.
+    /// Counts the chunks that consist of chunks of the previous length with a count above one.
     fn pass(
         &self,
         stream: &TokenStream,
         before: (u32, &ChunkCounter),
         next: (u32, &ChunkCounter),
     ) -> Result<(TokenStream, u64)> {
-        let (mut left, counted) = (TokenStream::new(self.directory)?, AtomicU64::new(0));
+        let mut left = TokenStream::new(self.directory)?;
+        let counted = AtomicU64::new(0);
         let worker = || {
             let mut sieve = Sieve::new(self.target() as usize, before, self.is_kept);
             let counted = &counted;
             move |place: BlockLocation| -> Result<TokenBlock> {
-                let (block, mut chunks) = (sieve.sift(&stream.read(&place)?), Vec::new());
+                let block = sieve.sift(&stream.read(&place)?);
+                let mut chunks = Vec::new();
                 stream.release(&place);
                 for (segment, hashes) in block.iter() {
                     chunks.clear();
@@ -129,7 +143,7 @@ impl Sift<'_> {
                     next.1.count(&chunks);
                     counted.fetch_add(chunks.len() as u64, Relaxed);
                     if (self.is_kept)(segment.document) {
-                        // Once more for its duplicates.
+                        // Count them again for the duplicates of the document.
                         next.1.count(&chunks);
                     }
                 }
@@ -145,8 +159,10 @@ impl Sift<'_> {
         Ok((left, counted.into_inner()))
     }
 
-    /// The chunks that are left, document by document, each with the number of its first token. Documents come in order. What `work` makes of a block, so many
-    /// bytes, goes to `sink`.
+    /// Passes the remaining chunks of each block to `work`, document by document, each with the
+    /// number of its first token, and the results to `sink`, in order.
+    ///
+    /// `weigh` returns the size of a result in bytes.
     pub fn survivors<R: Send>(
         &self,
         stream: &TokenStream,
@@ -156,7 +172,7 @@ impl Sift<'_> {
         sink: impl FnMut(R) -> Result<()>,
     ) -> Result<()> {
         let worker = || {
-            let mut finder = Finder {
+            let mut finder = RepeatFinder {
                 target: self.target() as usize,
                 counter,
                 is_kept: self.is_kept,
@@ -178,7 +194,7 @@ impl Sift<'_> {
         self.each_block(stream, worker, weigh, sink)
     }
 
-    /// Works on all blocks in parallel, and gives the results in order.
+    /// Runs the workers on all blocks in parallel, and passes the results to `sink` in order.
     fn each_block<R: Send, W: FnMut(BlockLocation) -> Result<R>>(
         &self,
         stream: &TokenStream,
@@ -193,7 +209,8 @@ impl Sift<'_> {
             })
         });
         let weigh = |made: &Result<R>| made.as_ref().map_or(0, &weigh);
-        // Not a rayon iterator: blocks are read from disk, within a budget of bytes, and leave in order.
+        // Not a rayon iterator: blocks are read from disk, within a budget of bytes, and leave in
+        // order.
         let budget = Budget::Bytes(self.limits.memory_bytes);
         parallel::ordered(self.limits.threads, budget, blocks, worker, weigh, |made| {
             sink(made?)
@@ -201,9 +218,9 @@ impl Sift<'_> {
     }
 }
 
-/// Leaves of each segment the runs in which all chunks of a length were counted more than once.
+/// Reduces each segment to the runs in which all chunks of a length have a count above one.
 struct Sieve<'a> {
-    /// A run that has no room for so many tokens is of no use.
+    /// Runs of fewer tokens are dropped.
     target: usize,
     length: usize,
     counter: &'a ChunkCounter,
@@ -259,8 +276,8 @@ impl<'a> Sieve<'a> {
     }
 }
 
-/// Finds the chunks of a block that were counted more than once.
-struct Finder<'a> {
+/// Finds the chunks of a block that have a count above one.
+struct RepeatFinder<'a> {
     target: usize,
     counter: &'a ChunkCounter,
     is_kept: &'a (dyn Fn(u32) -> bool + Sync),
@@ -268,7 +285,7 @@ struct Finder<'a> {
     repeated: Vec<bool>,
 }
 
-impl Finder<'_> {
+impl RepeatFinder<'_> {
     fn find(&mut self, block: &TokenBlock) -> Vec<(u32, Vec<(u32, u64)>)> {
         let mut found: Vec<(u32, Vec<(u32, u64)>)> = Vec::new();
         for (segment, hashes) in block.iter() {

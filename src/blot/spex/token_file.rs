@@ -1,7 +1,8 @@
-//! The hashes of all tokens, in a file that stays: with it, documents can be added later without reading the others again.
+//! A permanent file of the hashes of all tokens, to add documents without reading the others again.
 //!
-//! Each block has its segments, the distinct hashes of its tokens in rising order, and for each token the number of its hash among them, in as many bits as
-//! the largest needs. Most words of a text are common ones, so that a token takes two to three bytes.
+//! Each block has its segments, the distinct hashes of its tokens in rising order, and for each
+//! token the index of its hash, in as many bits as the largest index needs. Most words of a text
+//! are common, so a token takes two to three bytes.
 
 use super::token_stream::{TokenBlock, TokenRun};
 use crate::base::{
@@ -24,11 +25,11 @@ struct TokenFileDescription {
     kind: String,
     scheme: String,
     tokens: u64,
-    /// Where each block starts, and where the last one ends.
+    /// The start of each block, and the end of the last one.
     blocks: Vec<u64>,
 }
 
-/// Writes such a file.
+/// Writes a [`TokenFile`].
 pub struct TokenFileWriter {
     out: SealedWriter<BufWriter<File>>,
     path: PathBuf,
@@ -37,6 +38,7 @@ pub struct TokenFileWriter {
 }
 
 impl TokenFileWriter {
+    /// Creates the file.
     pub fn create(path: PathBuf) -> Result<Self> {
         let out = SealedWriter::create(&path).map_err(|error| Error::io(path.display(), error))?;
         Ok(Self {
@@ -47,6 +49,7 @@ impl TokenFileWriter {
         })
     }
 
+    /// Writes a block; skips an empty one.
     pub fn push(&mut self, block: &TokenBlock) -> Result<()> {
         if !block.segments.is_empty() {
             self.tokens += block.hashes.len() as u64;
@@ -58,7 +61,7 @@ impl TokenFileWriter {
         Ok(())
     }
 
-    /// Gives the file, and where it is.
+    /// Completes the file, and returns it with its path.
     pub fn finish(self, scheme: &str) -> Result<(TokenFile, PathBuf)> {
         let Self {
             out,
@@ -78,13 +81,14 @@ impl TokenFileWriter {
     }
 }
 
-/// Such a file.
+/// A file of token hashes.
 pub struct TokenFile {
     file: Sealed,
     description: TokenFileDescription,
 }
 
 impl TokenFile {
+    /// Checks the description: the scheme must be the same.
     pub fn new(file: Sealed, scheme: &str) -> Result<Self> {
         let description: TokenFileDescription = file.describe()?;
         if description.kind != KIND
@@ -96,11 +100,12 @@ impl TokenFile {
         Ok(Self { file, description })
     }
 
+    /// The number of tokens.
     pub fn tokens(&self) -> u64 {
         self.description.tokens
     }
 
-    /// Where the blocks are, in order.
+    /// The bytes of each block, in order.
     pub fn places(&self) -> impl Iterator<Item = Range<u64>> {
         self.description
             .blocks
@@ -108,6 +113,7 @@ impl TokenFile {
             .map(|border| border[0]..border[1])
     }
 
+    /// Reads a block.
     pub fn read(&self, place: &Range<u64>) -> Result<TokenBlock> {
         let bytes = self.file.bytes(place.start, place.end - place.start)?;
         let block = of_bytes(bytes).ok_or_else(|| {
@@ -139,7 +145,8 @@ fn to_bytes(block: &TokenBlock) -> Vec<u8> {
     distinct
         .iter()
         .for_each(|hash| bytes.extend_from_slice(&hash.to_le_bytes()));
-    let (mut bits, width) = (BitWriter::after(bytes), width_of(distinct.len()));
+    let mut bits = BitWriter::after(bytes);
+    let width = width_of(distinct.len());
     for hash in &block.hashes {
         bits.put(distinct.partition_point(|known| known < hash) as u64, width);
     }
@@ -147,7 +154,7 @@ fn to_bytes(block: &TokenBlock) -> Vec<u8> {
     bits.bytes
 }
 
-/// Bits that the number of one of so many needs.
+/// The bits of an index into `count` items.
 fn width_of(count: usize) -> u32 {
     usize::BITS - count.saturating_sub(1).leading_zeros()
 }
@@ -171,7 +178,8 @@ fn of_bytes(bytes: &[u8]) -> Option<TokenBlock> {
         .chunks_exact(8)
         .map(|hash| u64::from_le_bytes(std::array::from_fn(|at| hash[at])))
         .collect();
-    let (mut bits, width) = (BitReader::new(rest), width_of(hashes.len()));
+    let mut bits = BitReader::new(rest);
+    let width = width_of(hashes.len());
     let tokens: u64 = block
         .segments
         .iter()
@@ -199,7 +207,7 @@ mod tests {
             segments.iter().for_each(|(document, first, hashes)| block.push(*document, *first, hashes));
             let bytes = to_bytes(&block);
             prop_assert_eq!(of_bytes(&bytes), Some(block));
-            // Cut anywhere, it is nothing or it is refused; never a panic.
+            // A truncated block never causes a panic.
             (0..bytes.len()).for_each(|end| drop(of_bytes(&bytes[..end])));
         }
     }

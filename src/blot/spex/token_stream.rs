@@ -1,6 +1,6 @@
-//! The hashes of all tokens, in a file that is read again and again, and gets shorter.
+//! A temporary file of token hashes, which each pass reads and replaces with a shorter one.
 //!
-//! A block holds some documents, or what is left of them: segments of tokens in a row.
+//! A block has the remaining segments of some documents: runs of consecutive tokens.
 
 use super::token_file::TokenFile;
 use crate::base::{
@@ -9,23 +9,28 @@ use crate::base::{
 };
 use std::ops::Range;
 
-/// Some tokens of a document, in a row.
+/// Consecutive tokens of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TokenRun {
+    /// The number of the document.
     pub document: u32,
-    /// The number of its first token in the document.
+    /// The number of the first token in the document.
     pub first: u32,
+    /// The number of tokens.
     pub tokens: u32,
 }
 
+/// The remaining segments of some documents.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TokenBlock {
+    /// The segments, in order.
     pub segments: Vec<TokenRun>,
-    /// Of all tokens of all segments.
+    /// The hashes of all tokens of all segments.
     pub hashes: Vec<u64>,
 }
 
 impl TokenBlock {
+    /// Adds a segment.
     pub fn push(&mut self, document: u32, first: u32, hashes: &[u64]) {
         self.segments.push(TokenRun {
             document,
@@ -35,7 +40,7 @@ impl TokenBlock {
         self.hashes.extend_from_slice(hashes);
     }
 
-    /// In memory, about.
+    /// The size in memory.
     pub fn bytes(&self) -> u64 {
         (size_of_val(&self.segments[..]) + size_of_val(&self.hashes[..])) as u64
     }
@@ -87,22 +92,22 @@ impl TokenBlock {
     }
 }
 
-/// Where a block is.
+/// The location of a block.
 #[derive(Debug, Clone)]
 pub struct BlockLocation {
-    /// A file that stays, by its number; else the temporary one.
+    /// The number of a permanent file; none for the temporary file.
     kept: Option<usize>,
     range: Range<u64>,
 }
 
 impl BlockLocation {
-    /// On disk.
+    /// The size on disk.
     pub fn bytes(&self) -> u64 {
         self.range.end - self.range.start
     }
 }
 
-/// All blocks, on disk.
+/// All blocks, on disk: those of permanent files and those of a temporary file.
 pub struct TokenStream {
     file: TempFile,
     kept: Vec<TokenFile>,
@@ -111,6 +116,7 @@ pub struct TokenStream {
 }
 
 impl TokenStream {
+    /// An empty stream.
     pub fn new(directory: &TempDir) -> Result<Self> {
         Ok(Self {
             file: TempFile::new(directory)?,
@@ -120,6 +126,7 @@ impl TokenStream {
         })
     }
 
+    /// Writes a block to the temporary file; skips an empty one.
     pub fn push(&mut self, block: &TokenBlock) -> Result<()> {
         if !block.segments.is_empty() {
             self.tokens += block.hashes.len() as u64;
@@ -129,7 +136,7 @@ impl TokenStream {
         Ok(())
     }
 
-    /// Goes on with the blocks of a file that stays.
+    /// Adds the blocks of a permanent file.
     pub fn push_kept(&mut self, kept: TokenFile) {
         self.tokens += kept.tokens();
         let number = self.kept.len();
@@ -140,15 +147,17 @@ impl TokenStream {
         self.kept.push(kept);
     }
 
+    /// The number of tokens.
     pub fn tokens(&self) -> u64 {
         self.tokens
     }
 
-    /// Where the blocks are, in order.
+    /// The locations of the blocks, in order.
     pub fn places(&self) -> &[BlockLocation] {
         &self.blocks
     }
 
+    /// Reads a block.
     pub fn read(&self, place: &BlockLocation) -> Result<TokenBlock> {
         if let Some(number) = place.kept {
             return self.kept[number].read(&place.range);
@@ -158,7 +167,7 @@ impl TokenStream {
         Ok(TokenBlock::of_bytes(&bytes))
     }
 
-    /// A block that is not read again takes no room.
+    /// Frees the room of a temporary block, which is not read again.
     pub fn release(&self, place: &BlockLocation) {
         if place.kept.is_none() {
             self.file.release(&place.range);
@@ -173,7 +182,7 @@ mod tests {
     #[test]
     fn blocks_are_read_back() {
         let mut stream = TokenStream::new(&TempDir(None)).unwrap();
-        let (mut one, mut two) = (TokenBlock::default(), TokenBlock::default());
+        let [mut one, mut two] = [TokenBlock::default(), TokenBlock::default()];
         one.push(0, 0, &[1, 2, 3]);
         one.push(2, 7, &[u64::MAX]);
         two.push(3, 1, &[]);
