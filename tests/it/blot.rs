@@ -1,4 +1,4 @@
-//! dedup-blot: what blots come out.
+//! dedup-blot: the blots that it writes.
 
 use crate::work::{Work, records};
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ fn blots(arguments: &[&str], text: &str) -> Vec<String> {
 const TEXT: &str = "lorem ipsum dolor sit amet";
 
 #[test]
-fn a_whole_stream() {
+fn the_stream_has_header_records_and_end() {
     let ran =
         Work::with(&[("a.txt", TEXT)]).run("dedup-blot", &["-k", "3", "--positions", "a.txt"]);
     assert_eq!(
@@ -29,7 +29,7 @@ fn a_whole_stream() {
 }
 
 #[test]
-fn every_window_is_there() {
+fn every_window_has_a_blot() {
     assert_eq!(blots(&["-k", "2"], "a b c").len(), 2);
     assert_eq!(blots(&[], "a b c").len(), 1);
     assert_eq!(blots(&["--records", "text"], "").len(), 0);
@@ -60,7 +60,7 @@ fn order_counts_in_ordered_only() {
 }
 
 #[test]
-fn selections() {
+fn selections_keep_their_blots() {
     let text: String = (0..500).map(|n| format!("w{n} ")).collect();
     let all = blots(&[], &text);
     let number = |blot: &String| u64::from_str_radix(blot, 16).unwrap();
@@ -161,7 +161,7 @@ fn strands_share_blots() {
 }
 
 #[test]
-fn another_program_can_make_the_tokens() {
+fn tokens_may_come_from_another_program() {
     let lines = "{\"doc\":\"x\",\"tokens\":[\"lorem\",\"ipsum\",\"dolor\"]}\n{\"doc\":\"y\",\"tokens\":[]}\n";
     let ran = Work::new().run_with("dedup-blot", &["-k", "3"], lines.as_bytes());
     assert_eq!(
@@ -180,7 +180,7 @@ fn another_program_can_make_the_tokens() {
 }
 
 #[test]
-fn another_scheme_is_refused_with_both_named() {
+fn a_scheme_mismatch_names_both_schemes() {
     let work = Work::with(&[("a.txt", TEXT)]);
     work.run(
         "dedup-tokenize",
@@ -275,7 +275,7 @@ fn documents_after_a_blot_stream_get_its_scheme() {
 }
 
 #[test]
-fn details_that_are_not_there_cannot_be_asked_for() {
+fn missing_details_are_refused() {
     let work = Work::with(&[("a", TEXT)]);
     let tokens = work.run("dedup-tokenize", &["a"]).ok();
     let ran = work.run_with("dedup-tokenize", &["--spans"], &tokens);
@@ -298,7 +298,7 @@ fn details_that_are_not_there_cannot_be_asked_for() {
 }
 
 #[test]
-fn winnowing_interleaved_windows_keeps_its_promise() {
+fn winnowing_keeps_its_guarantee_for_interleaved_windows() {
     let run: Vec<String> = (0..18).map(|n| format!("shared{n}")).collect();
     let around = |name: &str| {
         (0..25)

@@ -1,14 +1,14 @@
-//! dedup-extract passages from outside: what many documents share.
+//! dedup-extract passages: the passages that many documents share.
 
 use crate::work::{Work, records, root};
 use serde_json::{Value, json};
 
-/// So many words that stand nowhere else.
+/// This many words that occur nowhere else.
 fn words(of: &str, count: usize) -> String {
     (0..count).map(|number| format!("{of}{number} ")).collect()
 }
 
-/// How long each passage is, and where it stands.
+/// The length and the places of each passage.
 fn shown(stream: &[u8]) -> Vec<(u64, String)> {
     let place = |place: &Value| {
         format!(
@@ -35,7 +35,7 @@ fn shown(stream: &[u8]) -> Vec<(u64, String)> {
         .collect()
 }
 
-/// Three documents: b has the end of a, and all of c; c is there twice, the second time in other clothes.
+/// Four documents: b contains the end of a and all of c; d is c in upper case and parentheses.
 fn small() -> Work {
     let (one, two) = (words("one", 10), words("two", 9));
     let line = |id: &str, text: &str| format!("{}\n", json!({ "id": id, "text": text }));
@@ -143,7 +143,7 @@ fn passages_of_ndjson() {
 }
 
 #[test]
-fn some_of_the_documents_are_enough() {
+fn passages_of_some_of_the_documents() {
     let work = small();
     let some = work
         .shell("grep -v '\"b\"' c.jsonl | dedup-extract passages i -")
@@ -217,7 +217,7 @@ fn documents_are_found_by_their_ids() {
         String::from_utf8(found).unwrap()
     );
 
-    // What cannot be read, or is not what was indexed, is named; the rest is done.
+    // Unreadable or changed documents are reported; the others are processed.
     work.write("essays/gettysburg.txt", "Four score and eight years ago");
     work.shell("rm essays/tides-revised.txt").ok();
     let ran = work.run("dedup-extract", &["passages", "i", "--corpus", "essays"]);
@@ -276,7 +276,7 @@ fn unknown_bases_are_not_shared() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_options_are_refused() {
     let work = small();
     work.run(
         "dedup-index",
@@ -326,9 +326,9 @@ fn what_makes_no_sense_is_refused() {
     }
 }
 
-/// Each of its places goes on for as long as any other: that must cost no more than reading it.
+/// All places extend equally far, which must cost no more than reading the text.
 #[test]
-fn a_word_said_half_a_million_times_is_no_work() {
+fn a_word_repeated_half_a_million_times_is_fast() {
     let (work, run, rows) = (
         Work::new(),
         "a ".repeat(500_000),
@@ -356,6 +356,7 @@ fn a_word_said_half_a_million_times_is_no_work() {
             .ok(),
     );
     let lengths: Vec<_> = found.iter().map(|passage| passage.0).collect();
-    // All but one of the places of 250,000 are in those of 500,000; of its first and last eight words there are two more.
+    // All places but one of the 250,000 words are within those of the 500,000 words; the first and the
+    // last eight words occur twice more.
     assert_eq!(lengths, [500_000, 500_000, 8, 8]);
 }

@@ -1,4 +1,4 @@
-//! An index of shared chunks gives the answers of a full one.
+//! An index of shared chunks gives the same answers as a full index.
 
 use crate::work::{Work, records};
 use proptest::prelude::*;
@@ -38,7 +38,7 @@ fn lines(texts: &[String], from: usize) -> String {
     texts.iter().enumerate().map(line).collect()
 }
 
-/// Everything that follows from shares, with the rarest options.
+/// All commands that depend on shared blots, with rare options.
 const ANSWERS: [&str; 16] = [
     "INDEX --threshold 0",
     "INDEX --threshold 0.3",
@@ -64,7 +64,7 @@ fn assert_equal_answers(
     answers: &[&str],
 ) -> Result<(), TestCaseError> {
     for answer in answers {
-        // But for the header, which names the scheme.
+        // Except for the header, which names the scheme.
         let run = |index: &str| {
             work.shell(&format!(
                 "set -o pipefail; dedup-extract {} | sed 's/\"scheme\":\"[^\"]*\"//'",
@@ -83,7 +83,8 @@ fn assert_equal_answers(
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(6))]
 
-    /// The same bytes, whether the index was made in one run, added to, filtered, dumped and built again, split and merged.
+    /// The same bytes, whether the index was built in one run, extended, filtered, dumped and rebuilt,
+    /// or split and merged.
     #[test]
     fn an_index_of_shared_chunks_answers_as_a_full_one(texts in corpora(), length in 2_usize..5, first in 0_usize..9) {
         let (work, first) = (Work::new(), first.clamp(1, texts.len() - 1));
@@ -121,7 +122,7 @@ proptest! {
         }
     }
 
-    /// Of chunks that are shared a part is taken: an estimate, and the same one as by an index of that part of all chunks.
+    /// A sample of the shared chunks gives the same estimate as an index of that sample of all chunks.
     #[test]
     fn a_sample_of_shared_chunks_answers_as_the_sample_alone(texts in corpora(), length in 2_usize..4) {
         let work = Work::new();
@@ -141,7 +142,7 @@ fn words(of: &str, count: usize) -> String {
     (0..count).map(|number| format!("{of}{number} ")).collect()
 }
 
-/// Two texts of 500 words that have nothing in common but nine of them.
+/// Two texts of 500 words that have only nine words in common.
 fn phrase() -> Work {
     let text = |of: &str| {
         format!(
@@ -155,7 +156,7 @@ fn phrase() -> Work {
 }
 
 #[test]
-fn a_phrase_of_nine_words_is_no_copy() {
+fn a_shared_phrase_of_nine_words_is_not_a_copy() {
     let work = phrase();
     work.shell("dedup-index build -q --bits 64 -o full c && dedup-spex -q --filter-out f -o spex c && dedup-index build -q --bits 64 --select spex:f -o filtered c").ok();
     for index in ["full", "spex", "filtered"] {
@@ -165,7 +166,7 @@ fn a_phrase_of_nine_words_is_no_copy() {
                 .ok_text(),
             "{\"a\":\"c/a.txt\",\"b\":\"c/b.txt\",\"shared\":2,\"a_in_b\":0.004057,\"b_in_a\":0.004057,\"score\":0.004057}\n"
         );
-        // What is asked about is measured by all it has, whatever of it can be found.
+        // The query counts with all its blots, whether they can be found or not.
         let asked = records(
             &work
                 .run("dedup-query", &["-q", index, "c/a.txt", "--top", "2"])
@@ -195,7 +196,7 @@ fn a_phrase_of_nine_words_is_no_copy() {
 }
 
 #[test]
-fn a_query_says_what_an_index_of_shared_chunks_cannot_see() {
+fn a_query_warns_about_blots_that_the_index_lacks() {
     let work = phrase();
     work.shell(
         "dedup-index build -q -o full c && dedup-spex -q --filter-out f -o spex c && dedup-index build -q --select spex:f -o filtered c",
@@ -237,7 +238,7 @@ fn a_query_says_what_an_index_of_shared_chunks_cannot_see() {
 }
 
 #[test]
-fn what_would_not_be_whole_is_refused() {
+fn incomplete_results_are_refused() {
     let work = phrase();
     work.shell("dedup-spex -q --filter-out f -o a c/a.txt && dedup-spex -q -o b c/b.txt")
         .ok();
@@ -267,7 +268,7 @@ fn what_would_not_be_whole_is_refused() {
 }
 
 #[test]
-fn what_cannot_be_left_out_is_said() {
+fn exclusions_that_cannot_be_applied_are_reported() {
     let work = phrase();
     work.shell("dedup-spex -q -o spex c && dedup-index build -q -o full c")
         .ok();

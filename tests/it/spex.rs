@@ -1,4 +1,4 @@
-//! dedup-spex: every shared chunk and no other, however small the counters.
+//! dedup-spex: finds exactly the shared chunks, however small the counters are.
 
 use crate::work::{Work, records};
 use proptest::prelude::*;
@@ -40,7 +40,7 @@ fn texts() -> impl Strategy<Value = Texts> {
     })
 }
 
-/// By brute force: the chunks that are shared, with how often each document has them.
+/// The shared chunks by brute force, with the number of occurrences in each document.
 fn truth(texts: &Texts, length: usize, within: bool) -> BTreeMap<String, BTreeMap<String, u64>> {
     let mut all: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
     for (number, words) in texts
@@ -55,7 +55,7 @@ fn truth(texts: &Texts, length: usize, within: bool) -> BTreeMap<String, BTreeMa
                 .or_default() += 1;
         }
     }
-    // A short text is a chunk of all it has, which is none of a longer text.
+    // A short text is a single chunk, which no longer text contains.
     let is_whole = |chunk: &str, documents: &BTreeMap<String, u64>| {
         chunk.split(' ').count() < length && documents.len() == 1
     };
@@ -102,7 +102,7 @@ fn found(lines: &[Value]) -> BTreeMap<String, BTreeMap<String, u64>> {
     lines.iter().map(chunk).collect()
 }
 
-/// The lines of an index that say which blot which documents have.
+/// The documents of each blot, from a dump of the index.
 fn dumped(work: &Work, index: &str) -> BTreeMap<String, Vec<String>> {
     let mut blots: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for line in records(&work.run("dedup-index", &["dump", index]).ok())
@@ -123,7 +123,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn every_shared_chunk_and_no_other(
+    fn finds_exactly_the_shared_chunks(
         texts in texts(), length in 1_usize..7, memory in prop::sample::select(vec!["1", "16", "64", "1K", "1M"]), threads in 1_usize..4, within: bool, steps: u8,
     ) {
         let work = corpus(&texts);
@@ -139,9 +139,9 @@ proptest! {
         prop_assert!(lines.is_sorted_by_key(|line| line["blot"].as_str().unwrap().to_owned()));
     }
 
-    /// The index of shared chunks is the index of all chunks without those that one document has.
+    /// The index of shared chunks is the index of all chunks without those of a single document.
     #[test]
-    fn the_index_is_that_of_all_chunks_without_what_is_unique(texts in texts(), length in 1_u32..6, memory in prop::sample::select(vec!["1", "64", "1M"])) {
+    fn the_index_has_all_chunks_but_those_of_single_documents(texts in texts(), length in 1_u32..6, memory in prop::sample::select(vec!["1", "64", "1M"])) {
         let (work, length) = (corpus(&texts), length.to_string());
         work.run("dedup-spex", &["-q", "-l", &length, "--memory", memory, "-o", "shared", "c.jsonl"]).ok();
         work.run("dedup-index", &["verify", "shared"]).ok();
@@ -149,7 +149,7 @@ proptest! {
         let mut all = dumped(&work, "all");
         all.retain(|_, documents| documents.len() > 1);
         prop_assert_eq!(dumped(&work, "shared"), all);
-        // What is counted in blots and tokens is the same in both.
+        // Both count the same blots and tokens.
         for score in ["s1", "s2", "s3", "s4", "rarity"] {
             let pairs = |index: &str| work.run("dedup-extract", &[index, "--score", score, "--threshold", "0.2"]).ok_text();
             let shown = |text: String| records(text.as_bytes()).iter().map(|pair| (pair["a"].to_string(), pair["b"].to_string(), pair["shared"].to_string(), pair["score"].to_string())).collect::<Vec<_>>();
@@ -157,7 +157,7 @@ proptest! {
         }
     }
 
-    /// With --within the index also has what one document has several times, as lines do.
+    /// With --within the index also has chunks that repeat within one document, as lines do.
     #[test]
     fn an_index_of_chunks_within_documents(texts in texts(), length in 1_u32..5, memory in prop::sample::select(vec!["1", "64", "1M"])) {
         let (work, length) = (corpus(&texts), length.to_string());
@@ -173,9 +173,9 @@ proptest! {
         prop_assert_eq!(found, expected);
     }
 
-    /// Documents that are added give what all documents together give, to the byte, and none of the old ones is read again.
+    /// Adding documents gives the same bytes as all documents at once, and reads no old document again.
     #[test]
-    fn what_is_added_is_as_if_it_had_been_there(first in texts(), second in texts(), third in texts(), memory in prop::sample::select(vec!["1", "64", "1M"])) {
+    fn adding_documents_gives_the_same_bytes_as_all_at_once(first in texts(), second in texts(), third in texts(), memory in prop::sample::select(vec!["1", "64", "1M"])) {
         let work = Work::new();
         let mut lines = Vec::new();
         for (number, words) in first.iter().chain(&second).chain(&third).enumerate() {
@@ -191,7 +191,7 @@ proptest! {
         spex(&["-o", "grown", "1.jsonl"]);
         std::fs::remove_file(work.path("1.jsonl")).unwrap();
         spex(&["--add", "grown", "2.jsonl"]);
-        // What is there already is passed over.
+        // Documents that are in the index already are skipped.
         spex(&["--add", "grown", "--threads", "3", "2.jsonl", "3.jsonl"]);
         work.run("dedup-index", &["verify", "grown"]).ok();
         let manifest: Value = serde_json::from_slice(&work.read("grown/manifest.json")).unwrap();
@@ -203,9 +203,9 @@ proptest! {
         prop_assert_eq!(dump("grown"), dump("whole"));
     }
 
-    /// A filter lets through all blots that are shared.
+    /// A filter keeps all shared blots.
     #[test]
-    fn a_filter_loses_nothing_that_is_shared(texts in texts(), memory in prop::sample::select(vec!["1", "64", "1K"])) {
+    fn a_filter_keeps_all_shared_blots(texts in texts(), memory in prop::sample::select(vec!["1", "64", "1K"])) {
         let work = corpus(&texts);
         work.run("dedup-spex", &["-q", "-l", "3", "--memory", memory, "--filter-out", "f", "c.jsonl"]).ok();
         work.run("dedup-index", &["build", "-q", "-k", "3", "--select", "spex:f", "-o", "some", "c.jsonl"]).ok();
@@ -234,7 +234,7 @@ fn library() -> Work {
 }
 
 #[test]
-fn lines_say_what_is_shared_and_by_whom() {
+fn lines_name_the_shared_chunks_and_their_documents() {
     let work = library();
     let lines = records(&work.run("dedup-spex", &["-l", "12", "c"]).ok());
     let shown: Vec<_> = lines
@@ -254,7 +254,7 @@ fn lines_say_what_is_shared_and_by_whom() {
     ];
     expected.sort_by_key(|(text, _)| lines.iter().position(|line| line["text"] == *text));
     assert_eq!(shown, expected);
-    // The same blots as any other program of this collection makes.
+    // The same blots as all other programs make.
     let blots = records(
         &work
             .run("dedup-blot", &["-k", "12", "--bits", "64", "c/one.txt"])
@@ -279,7 +279,7 @@ fn lines_say_what_is_shared_and_by_whom() {
 }
 
 #[test]
-fn the_index_answers_like_any_other() {
+fn queries_work_on_the_index() {
     let work = library();
     work.run("dedup-spex", &["-q", "-o", "i", "c"]).ok();
     let pairs = records(&work.run("dedup-extract", &["i", "--threshold", "0.1"]).ok());
@@ -373,7 +373,7 @@ fn any_number_of_threads_gives_the_same_bytes() {
         .map(|file| work.read(&format!("{name}/{file}")))
     };
     assert_eq!(index("a", "1", "64M"), index("b", "8", "1"));
-    // From tokens as from text.
+    // Token streams give the same result as text.
     let from_tokens = work
         .shell("dedup-tokenize --binary c | dedup-spex")
         .ok_text();
@@ -440,7 +440,7 @@ fn chunks_can_be_read_without_the_corpus() {
 }
 
 #[test]
-fn damage_to_what_is_kept_is_seen() {
+fn damage_to_stored_tokens_is_detected() {
     let work = library();
     work.run("dedup-spex", &["-q", "-o", "i", "c"]).ok();
     let whole = work.read("i/000001.spex");
@@ -464,7 +464,7 @@ fn damage_to_what_is_kept_is_seen() {
 }
 
 #[test]
-fn passes_are_told_and_drawn() {
+fn passes_are_reported_and_plotted() {
     let work = library();
     let ran = work.run(
         "dedup-spex",
@@ -498,7 +498,7 @@ fn passes_are_told_and_drawn() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_options_are_refused() {
     let work = library();
     let ran = work.run(
         "dedup-spex",
