@@ -2,10 +2,11 @@
 
 use super::args::parse_size;
 #[cfg(feature = "ssh")]
+use crate::cluster::remote::{Ssh, SshOptions};
 use crate::cluster::{
     Host, HostStore, LocalMachine, RunOptions, SshEngine, SshEngineOptions, WorkerOptions,
     is_program,
-    remote::{RemoteCommand, Ssh, SshOptions, Transport, split_words},
+    remote::{RemoteCommand, Transport, split_words},
     serve,
 };
 use anyhow::Context;

@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn segments_are_grouped_between_pins() {
         let mut manifest = manifest(&[[1, 1], [2, 2], [3, 5], [6, 6]], 7);
-        assert_eq!(manifest.groups(), [0..4]);
+        assert_eq!(manifest.groups(), vec![Range { start: 0, end: 4 }]);
         for (name, pinned) in [("a", 2), ("b", 5), ("c", 7)] {
             manifest.pins.insert(name.to_owned(), pinned);
         }

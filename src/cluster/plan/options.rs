@@ -25,7 +25,7 @@ pub struct PlanOptions {
     /// The blot scheme that every slice must give.
     pub scheme: String,
     /// How documents become blots. Files that the selection names are those of the run, see
-    /// [`selection_file`].
+    /// `selection_file`.
     pub blots: BlotOptions,
     /// How the files of a slice are read.
     pub reading: corpus::Options,

@@ -52,7 +52,7 @@ pub enum EventKind {
     Moved {
         /// The host that sent the files.
         from: String,
-        /// The kind of files, see [`transfer_kind`].
+        /// The kind of files, see `transfer_kind`.
         #[serde(rename = "goods")]
         kind: String,
         /// The number of bytes.
