@@ -67,7 +67,9 @@
 //! ```
 //! use dedup::{
 //!     base::{error::Problem, files::TempDir, parallel::Limits},
-//!     commands::{Answers, BlotOptions, BuildOptions, QueryOptions, Settings, Watch, build, query},
+//!     commands::{
+//!         AnswerFormat, BlotOptions, BuildOptions, Observer, QueryOptions, Settings, build, query,
+//!     },
 //!     index::{Index, Resources},
 //!     similar::Score,
 //!     text::{corpus, stream::Form},
@@ -76,7 +78,7 @@
 //! /// Receives problems and progress; a program would print them.
 //! struct Quiet;
 //!
-//! impl Watch for Quiet {
+//! impl Observer for Quiet {
 //!     fn problem(&mut self, problem: &Problem) {
 //!         panic!("{problem}");
 //!     }
@@ -109,7 +111,7 @@
 //!     exclude_indexes: Vec::new(),
 //!     base: Vec::new(),
 //!     groups: None,
-//!     answers: Answers::Documents,
+//!     answers: AnswerFormat::Documents,
 //!     passages: None,
 //!     skips_itself: false,
 //! };
