@@ -1,10 +1,10 @@
-//! dedup-blot: the blots that it writes.
+//! dedup-blot: the blots it writes for each scheme and selection, and the arguments it refuses.
 
-use crate::work::{Work, records};
+use crate::test_dir::{TestDir, records};
 use std::collections::BTreeSet;
 
 fn blots(arguments: &[&str], text: &str) -> Vec<String> {
-    let ran = Work::new().run_with("dedup-blot", arguments, text.as_bytes());
+    let ran = TestDir::new().run_with("dedup-blot", arguments, text.as_bytes());
     records(&ran.ok())[1]["blots"]
         .as_array()
         .unwrap()
@@ -18,7 +18,7 @@ const TEXT: &str = "lorem ipsum dolor sit amet";
 #[test]
 fn the_stream_has_header_records_and_end() {
     let ran =
-        Work::with(&[("a.txt", TEXT)]).run("dedup-blot", &["-k", "3", "--positions", "a.txt"]);
+        TestDir::with(&[("a.txt", TEXT)]).run("dedup-blot", &["-k", "3", "--positions", "a.txt"]);
     assert_eq!(
         ran.ok_text(),
         r#"{"dedup":"blots","version":1,"scheme":"word@18.0 ordered:3:32 all"}
@@ -52,7 +52,7 @@ fn every_window_has_a_blot() {
 }
 
 #[test]
-fn order_counts_in_ordered_only() {
+fn only_the_ordered_scheme_depends_on_word_order() {
     for (scheme, agree) in [("ordered", false), ("xor", true)] {
         let of = |text| blots(&["-k", "3", "--scheme", scheme], text);
         assert_eq!(of("one two three") == of("three one two"), agree);
@@ -60,7 +60,7 @@ fn order_counts_in_ordered_only() {
 }
 
 #[test]
-fn selections_keep_their_blots() {
+fn each_selection_keeps_the_expected_blots() {
     let text: String = (0..500).map(|n| format!("w{n} ")).collect();
     let all = blots(&[], &text);
     let number = |blot: &String| u64::from_str_radix(blot, 16).unwrap();
@@ -93,8 +93,8 @@ fn selections_keep_their_blots() {
 }
 
 #[test]
-fn anchors_select_by_first_words() {
-    let work = Work::with(&[
+fn the_anchor_selection_keeps_windows_by_their_first_word() {
+    let work = TestDir::with(&[
         ("anchors", "The\nin part*\n"),
         ("a.txt", "the first of the parts, in particular the last"),
     ]);
@@ -118,7 +118,7 @@ fn anchors_select_by_first_words() {
 }
 
 #[test]
-fn strands_share_blots() {
+fn both_strands_of_dna_have_the_same_blots() {
     let forward = "ACGTTGCAACGGTACCATTGACGTAGCTAGGCTATTACGGAT";
     let reverse: String = forward
         .chars()
@@ -130,7 +130,7 @@ fn strands_share_blots() {
             _ => 'A',
         })
         .collect();
-    let work = Work::with(&[(
+    let work = TestDir::with(&[(
         "both.fa",
         format!(
             ">one x\n{forward}\n>two\n{}\n{}\n",
@@ -161,9 +161,9 @@ fn strands_share_blots() {
 }
 
 #[test]
-fn tokens_may_come_from_another_program() {
+fn token_streams_of_other_programs_are_read() {
     let lines = "{\"doc\":\"x\",\"tokens\":[\"lorem\",\"ipsum\",\"dolor\"]}\n{\"doc\":\"y\",\"tokens\":[]}\n";
-    let ran = Work::new().run_with("dedup-blot", &["-k", "3"], lines.as_bytes());
+    let ran = TestDir::new().run_with("dedup-blot", &["-k", "3"], lines.as_bytes());
     assert_eq!(
         ran.ok_text(),
         r#"{"dedup":"blots","version":1,"scheme":"word@18.0 ordered:3:32 all"}
@@ -175,13 +175,13 @@ fn tokens_may_come_from_another_program() {
     let stream = format!(
         "{{\"dedup\":\"tokens\",\"version\":1,\"scheme\":\"mine@2\"}}\n{lines}{{\"end\":{{\"records\":2}}}}\n"
     );
-    let ran = Work::new().run_with("dedup-blot", &["-k", "3"], stream.as_bytes());
+    let ran = TestDir::new().run_with("dedup-blot", &["-k", "3"], stream.as_bytes());
     assert_eq!(records(&ran.ok())[0]["scheme"], "mine@2 ordered:3:32 all");
 }
 
 #[test]
 fn a_scheme_mismatch_names_both_schemes() {
-    let work = Work::with(&[("a.txt", TEXT)]);
+    let work = TestDir::with(&[("a.txt", TEXT)]);
     work.run(
         "dedup-tokenize",
         &["--tokenizer", "char:3", "-o", "t", "a.txt"],
@@ -222,7 +222,7 @@ fn arguments_out_of_range_are_refused() {
         &["--scheme", "sum"],
         &["--select", "mod:x"],
     ] {
-        let ran = Work::new().run_with("dedup-blot", arguments, b"x");
+        let ran = TestDir::new().run_with("dedup-blot", arguments, b"x");
         assert_eq!(
             (ran.code(), ran.stdout().as_str()),
             (2, ""),
@@ -239,7 +239,7 @@ fn arguments_out_of_range_are_refused() {
 
 #[test]
 fn documents_after_a_blot_stream_get_its_scheme() {
-    let work = Work::with(&[("a", TEXT), ("b", "lorem ipsum dolor")]);
+    let work = TestDir::with(&[("a", TEXT), ("b", "lorem ipsum dolor")]);
     work.run(
         "dedup-blot",
         &[
@@ -275,8 +275,8 @@ fn documents_after_a_blot_stream_get_its_scheme() {
 }
 
 #[test]
-fn missing_details_are_refused() {
-    let work = Work::with(&[("a", TEXT)]);
+fn records_without_required_fields_are_refused() {
+    let work = TestDir::with(&[("a", TEXT)]);
     let tokens = work.run("dedup-tokenize", &["a"]).ok();
     let ran = work.run_with("dedup-tokenize", &["--spans"], &tokens);
     assert_eq!(
@@ -298,7 +298,7 @@ fn missing_details_are_refused() {
 }
 
 #[test]
-fn winnowing_keeps_its_guarantee_for_interleaved_windows() {
+fn winnowing_keeps_a_common_blot_of_interleaved_windows() {
     let run: Vec<String> = (0..18).map(|n| format!("shared{n}")).collect();
     let around = |name: &str| {
         (0..25)
@@ -307,7 +307,7 @@ fn winnowing_keeps_its_guarantee_for_interleaved_windows() {
             .join(" ")
     };
     // W + (k - 1) * N tokens: 4 + 7 * 2.
-    let work = Work::with(&[
+    let work = TestDir::with(&[
         (
             "a",
             format!("{} {} {}", around("a"), run.join(" "), around("b")),

@@ -1,13 +1,13 @@
-//! The programs of examples/, which show the library in use.
+//! The programs of examples/, which show how to use the library.
 
-use crate::work::{Ran, Work, root};
+use crate::test_dir::{RunResult, TestDir, root};
 use assert_cmd::cargo::cargo_bin;
 use std::process::Command;
 
 const ESSAY: &str = "The keeper of the light wrote every evening into a large black book what ships had passed and how the wind had turned since noon.";
 
 /// Runs an example that `cargo test` has built.
-fn example(work: &Work, name: &str, arguments: &[&str]) -> Ran {
+fn example(work: &TestDir, name: &str, arguments: &[&str]) -> RunResult {
     let programs = cargo_bin("dedup-query");
     let program = programs.with_file_name("examples").join(name);
     assert!(
@@ -17,22 +17,22 @@ fn example(work: &Work, name: &str, arguments: &[&str]) -> Ran {
     );
     let mut command = Command::new(program);
     command.args(arguments).current_dir(work.dir.path());
-    Ran(command.output().unwrap())
+    RunResult(command.output().unwrap())
 }
 
 #[test]
-fn texts_are_aligned() {
+fn align_texts_prints_the_passages() {
     let other = format!("Nobody knows why. {ESSAY} Then he slept.");
-    let work = Work::with(&[("a.txt", ESSAY), ("b.txt", &other)]);
+    let work = TestDir::with(&[("a.txt", ESSAY), ("b.txt", &other)]);
     let printed = example(&work, "align_texts", &["a.txt", "b.txt"]).ok_text();
     let expected = "verbatim, 25 words, score 1.00: bytes 0-129 are bytes 18-147 of the other\n";
     assert_eq!(printed, expected);
 }
 
 #[test]
-fn an_index_is_built_and_queried() {
+fn build_index_and_query_index_work_together() {
     let other = format!("{ESSAY} Then he slept until the morning came and went again.");
-    let work = Work::with(&[
+    let work = TestDir::with(&[
         ("docs/a.txt", other.as_str()),
         ("docs/b.txt", "Something else."),
         ("essay.txt", ESSAY),
@@ -46,8 +46,8 @@ fn an_index_is_built_and_queried() {
 }
 
 #[test]
-fn streams_are_read_in_both_forms() {
-    let work = Work::with(&[("essay.txt", ESSAY)]);
+fn read_stream_reads_ndjson_and_binary() {
+    let work = TestDir::with(&[("essay.txt", ESSAY)]);
     work.shell("dedup-blot essay.txt >blots.ndjson && dedup-blot --binary essay.txt >blots.bin")
         .ok();
     for stream in ["blots.ndjson", "blots.bin"] {
@@ -56,10 +56,10 @@ fn streams_are_read_in_both_forms() {
     }
 }
 
-/// The generators that benchmarks use give the same bytes every time.
+/// The generators for benchmarks give the same bytes every time.
 #[test]
 fn generators_are_deterministic() {
-    let work = Work::new();
+    let work = TestDir::new();
     let few = example(&work, "synthetic_corpus", &["3"]).ok_text();
     let more = example(&work, "synthetic_corpus", &["5"]).ok_text();
     assert_eq!((few.lines().count(), more.lines().count()), (3, 5));

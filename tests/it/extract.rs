@@ -1,14 +1,14 @@
-//! dedup-extract from outside: what it writes, and how it refuses.
+//! dedup-extract: its output in every format, and the options it refuses.
 
-use crate::counts::{CountedTable, count};
+use crate::range_counts::{CountedTable, count};
 use crate::{
-    manual::examples,
-    work::{Work, records, root},
+    documentation::examples,
+    test_dir::{TestDir, records, root},
 };
 
-/// An index of the collection that comes along.
-fn demo(options: &str) -> Work {
-    let work = Work::new();
+/// An index of testdata/corpus.
+fn demo_index(options: &str) -> TestDir {
+    let work = TestDir::new();
     let corpus = root().join("testdata/corpus");
     work.shell(&format!(
         "dedup-index build -o i --relative {options} {}",
@@ -19,8 +19,8 @@ fn demo(options: &str) -> Work {
 }
 
 #[test]
-fn pairs_as_table_and_as_json() {
-    let work = demo("");
+fn pairs_are_written_as_tsv_and_ndjson() {
+    let work = demo_index("");
     assert_eq!(
         work.run("dedup-extract", &["i", "--format", "tsv"])
             .ok_text(),
@@ -50,7 +50,7 @@ fn pairs_as_table_and_as_json() {
 #[test]
 fn a_table_has_both_directions() {
     assert_eq!(
-        demo("")
+        demo_index("")
             .run(
                 "dedup-extract",
                 &[
@@ -81,7 +81,7 @@ fn a_table_has_both_directions() {
 
 #[test]
 fn clusters_name_what_is_dropped_and_why() {
-    let work = demo("");
+    let work = demo_index("");
     assert_eq!(
         work.run(
             "dedup-extract",
@@ -109,8 +109,8 @@ fn clusters_name_what_is_dropped_and_why() {
 }
 
 #[test]
-fn exact_groups_and_blots() {
-    let work = demo("");
+fn exact_groups_and_blots_are_written() {
+    let work = demo_index("");
     assert_eq!(
         work.run("dedup-extract", &["exact", "i", "--format", "tsv"])
             .ok_text(),
@@ -144,7 +144,7 @@ fn exact_groups_and_blots() {
 
 #[test]
 fn graphs_are_well_formed() {
-    let work = Work::with(&[
+    let work = TestDir::with(&[
         (
             "say \"hi\" & <bye>\\",
             "one two three four five six seven eight nine",
@@ -170,9 +170,9 @@ fn graphs_are_well_formed() {
 }
 
 #[test]
-fn ids_stay_in_their_column() {
+fn ids_with_tabs_and_line_breaks_stay_in_their_column() {
     let text = "one two three four five six seven eight nine";
-    let work = Work::new();
+    let work = TestDir::new();
     let line = |id: &str| {
         format!(
             "{{\"id\":{},\"text\":\"{text}\"}}\n",
@@ -197,8 +197,8 @@ fn ids_stay_in_their_column() {
 }
 
 #[test]
-fn selected_blots_give_estimates_that_say_so() {
-    let work = demo("--select mod:2");
+fn estimates_from_selected_blots_are_marked() {
+    let work = demo_index("--select mod:2");
     let pairs = records(&work.run("dedup-extract", &["i"]).ok());
     assert!(
         !pairs.is_empty()
@@ -231,7 +231,7 @@ fn selected_blots_give_estimates_that_say_so() {
 
 #[test]
 fn documents_without_blots_are_exact_duplicates_and_nothing_else() {
-    let work = Work::with(&[
+    let work = TestDir::with(&[
         ("c/a", ""),
         ("c/b", "…"),
         ("c/c", "some words"),
@@ -254,8 +254,8 @@ fn documents_without_blots_are_exact_duplicates_and_nothing_else() {
 }
 
 #[test]
-fn damage_is_an_error_or_does_no_harm() {
-    let work = Work::with(&[
+fn a_damaged_index_gives_an_error_or_the_right_result() {
+    let work = TestDir::with(&[
         ("c/a", "some words that are copied into another text"),
         ("c/b", "some words that are copied into another text too"),
         ("c/c", "Some words that are copied into another text!"),
@@ -292,8 +292,8 @@ fn damage_is_an_error_or_does_no_harm() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
-    let work = demo("");
+fn contradictory_options_are_refused() {
+    let work = demo_index("");
     for (arguments, message) in [
         (
             &["none"][..],
@@ -409,8 +409,8 @@ fn what_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn the_examples_of_help_run_and_the_page_is_current() {
-    let work = demo("");
+fn the_examples_in_the_help_run_and_the_man_page_is_current() {
+    let work = demo_index("");
     let articles = root().join("testdata/corpus/formats/articles.jsonl");
     work.shell(&format!(
         "mv i my.idx; zstd -q -c {} > articles.jsonl.zst",
@@ -426,7 +426,7 @@ fn the_examples_of_help_run_and_the_page_is_current() {
     for example in examples {
         let ran = work.shell(&format!("{example} > /dev/null"));
         assert_eq!(ran.code(), 0, "{example}: {}", ran.stderr());
-        // Verbs that read documents end with an account.
+        // Verbs that read documents end with an account of the input.
         assert!(
             ran.stderr().is_empty()
                 || example.contains(" clean ")
@@ -442,13 +442,13 @@ fn the_examples_of_help_run_and_the_page_is_current() {
     );
 }
 
-/// What a row is known by: both ids.
+/// The two ids that identify a row.
 type Key = (String, String);
 
-/// A table: its rows by both ids.
+/// The rows of a table by their ids.
 pub type Rows = std::collections::BTreeMap<Key, Vec<String>>;
 
-/// The columns of a table in TSV and its rows, each by its ids.
+/// The columns of a TSV table and its rows, each with its ids.
 fn tsv_rows(text: &str) -> (Vec<String>, Vec<(Key, Vec<String>)>) {
     let mut lines = text
         .lines()
@@ -465,7 +465,7 @@ pub fn table_rows(text: &str) -> Rows {
     tsv_rows(text).1.into_iter().collect()
 }
 
-/// Does to a table what the changes say; each must fit the table as it is.
+/// Applies changes to a table; each change must fit the table.
 pub fn apply(changes: &str, table: &mut Rows) {
     let (names, changes) = tsv_rows(changes);
     assert_eq!(names[0], "change");
@@ -487,14 +487,14 @@ pub fn apply(changes: &str, table: &mut Rows) {
 
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(16))]
-    /// The old table and the changes give the new table, whatever was added, replaced or removed.
+    /// The old table plus the changes gives the new table, whatever was added, replaced or removed.
     #[test]
     fn old_table_and_changes_give_the_new_table(
         first in proptest::collection::vec(0_u32..12, 1..10),
         steps in proptest::collection::vec((proptest::bool::ANY, proptest::collection::vec((0_usize..14, 0_u32..12), 1..5)), 1..4),
         top in 1_usize..6, max_df in proptest::option::of(1_u32..6), with_ranks in proptest::bool::ANY, select in proptest::sample::select(vec!["all", "mod:2"]),
     ) {
-        let work = Work::new();
+        let work = TestDir::new();
         let text = |of: u32| (0..14).map(|n| format!("w{} ", if n < 7 { of / 2 * 100 + n } else { of % 3 * 1000 + n })).collect::<String>();
         let line = |id: usize, of: u32| format!("{{\"id\":\"d{id}\",\"text\":\"{}\"}}\n", text(of));
         work.write("first.jsonl", first.iter().enumerate().map(|(id, &of)| line(id, of)).collect::<String>());
@@ -516,7 +516,7 @@ proptest::proptest! {
                 work.shell("dedup-index add -q --skip-bad --no-compact i more.jsonl").ok();
             }
             let changes = table(&["--since", "1"]);
-            // A limit that nothing reaches: all rows of both tables are made, and compared.
+            // With a limit that nothing reaches, all rows of both tables are made and compared.
             if max_df.is_none() {
                 let all = table(&["--since", "1", "--max-df", "99999"]);
                 proptest::prop_assert_eq!(&changes, &all);
@@ -536,9 +536,9 @@ proptest::proptest! {
 }
 
 #[test]
-fn changes_name_a_row_that_only_moved_only_with_ranks() {
+fn changes_list_a_row_that_only_moved_only_with_ranks() {
     let own = |of: &str, count: usize| (0..count).map(|n| format!("{of}{n} ")).collect::<String>();
-    let work = Work::with(&[
+    let work = TestDir::with(&[
         ("a", own("s", 40)),
         ("b", own("s", 20) + &own("b", 20)),
         ("c", own("s", 15) + &own("c", 15)),
@@ -585,8 +585,8 @@ fn changes_name_a_row_that_only_moved_only_with_ranks() {
 }
 
 #[test]
-fn a_generation_that_is_not_there_is_refused() {
-    let work = Work::with(&[("a", "one two three"), ("b", "four five six")]);
+fn a_missing_generation_is_refused() {
+    let work = TestDir::with(&[("a", "one two three"), ("b", "four five six")]);
     work.shell("dedup-index build -o i a; dedup-index add -q i b; dedup-index compact i")
         .ok();
     let ran = work.run("dedup-extract", &["table", "i", "--since", "1"]);
@@ -624,7 +624,7 @@ fn boilerplate_does_not_count() {
             )
         })
         .collect();
-    let work = Work::new();
+    let work = TestDir::new();
     files.iter().for_each(|(name, text)| work.write(name, text));
     work.write("c/copy", format!("{} and so on", files[0].1));
     work.write("licence", licence);
@@ -648,7 +648,7 @@ fn boilerplate_does_not_count() {
             .ok_text(),
         pair(29, "0.90625")
     );
-    // Nine windows are the licence alone; those that reach beyond it count.
+    // Nine windows consist of the licence alone; windows that reach beyond it count.
     let without = pair(20, "0.869565");
     for (more, header) in [
         (
@@ -681,15 +681,16 @@ fn boilerplate_does_not_count() {
 }
 
 #[test]
-fn pairs_judged_by_groups_of_versions() {
-    let work = Work::with(&[
+fn the_versions_script_judges_pairs_by_groups() {
+    let work = TestDir::with(&[
         ("groups", "one\ta1\none\ta2\none\ta3\ntwo\tb1\ntwo\tb2\n"),
         (
             "pairs",
             "a\tb\tshared\na1\ta2\t9\na1\ta3\t9\nb1\tother\t9\na1\tb1\t9\n",
         ),
     ]);
-    // 2 of 4 pairs of versions; 2 of 4 are right; of a1's pairs 2 in 3, all of a2's and a3's, none of b1's: (⅔ + 1 + 1 + 0) ÷ 4.
+    // 2 of 4 pairs of versions are found; 2 of 4 found pairs are right; of the pairs of a1 2 in 3,
+    // of a2 and a3 all, of b1 none: (⅔ + 1 + 1 + 0) ÷ 4.
     let judged = work
         .shell(&format!(
             "{}/scripts/evaluate/versions --judge groups pairs",

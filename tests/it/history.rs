@@ -1,13 +1,15 @@
-//! dedup-query --history: answers from a history that grows, what is new, and what a crash leaves.
+//! dedup-query history: answers from a growing history, removal, verification, and the state after
+//! a crash.
 
-use crate::work::{Ran, Work, records, root};
+use crate::test_dir::{RunResult, TestDir, records, root};
 use std::{
     fs,
     io::{BufRead, BufReader, Write},
     process::Stdio,
 };
 
-/// Documents of some hundred words; every third is one before it with a word changed, every tenth the same again.
+/// Documents of some hundred words; every third is an earlier one with one word changed, every
+/// tenth an exact copy.
 fn documents(count: usize) -> String {
     let text = |seed: usize| {
         (0..150)
@@ -27,20 +29,20 @@ fn documents(count: usize) -> String {
 
 const ASK: [&str; 4] = ["history", "h", "--min-similarity", "0.9"];
 
-/// The same documents under other names: so each is compared with itself.
+/// The same documents under other names, so that each is compared with itself.
 fn renamed(input: &str) -> String {
     input
         .replace("{\"id\":\"d", "{\"id\":\"q")
         .replace("{\"doc\":\"p", "{\"doc\":\"q")
 }
 
-fn ask(work: &Work, more: &[&str], input: &str) -> Ran {
+fn query_history(work: &TestDir, more: &[&str], input: &str) -> RunResult {
     work.run_with("dedup-query", &[&ASK, more].concat(), input.as_bytes())
 }
 
 #[test]
-fn a_print_is_made_of_the_tokens() {
-    let work = Work::with(&[
+fn a_print_depends_on_the_set_of_tokens() {
+    let work = TestDir::with(&[
         ("a", "Lorem, ipsum!"),
         ("b", "..."),
         ("c", "ipsum IPSUM lorem"),
@@ -77,10 +79,10 @@ fn a_print_is_made_of_the_tokens() {
     );
 }
 
-/// The definition in dedup-stream(5), computed by another program in another language.
+/// Another program in another language computes the definition of dedup-stream(5).
 #[test]
-fn prints_are_what_another_program_makes_of_the_manual() {
-    let work = Work::new();
+fn prints_match_an_independent_implementation_of_the_manual() {
+    let work = TestDir::new();
     if work.shell("command -v xxhsum python3").code() != 0 {
         return eprintln!("no xxhsum or python3 here: skipped");
     }
@@ -104,10 +106,10 @@ fn prints_are_what_another_program_makes_of_the_manual() {
     }
 }
 
-/// Each has a print of its own, and no two prints are near each other.
+/// Each word has its own print, and no two prints are near each other.
 #[test]
 fn different_single_words_are_all_new() {
-    let work = Work::new();
+    let work = TestDir::new();
     let input: String = (0..20_000)
         .map(|n| format!("{{\"id\":\"{n}\",\"text\":\"word{n}\"}}\n"))
         .collect();
@@ -124,8 +126,8 @@ fn different_single_words_are_all_new() {
 }
 
 #[test]
-fn what_makes_no_sense_of_prints_is_refused() {
-    let work = Work::with(&[("a", "one two"), ("i/foreign", "x")]);
+fn invalid_options_for_prints_are_refused() {
+    let work = TestDir::with(&[("a", "one two"), ("i/foreign", "x")]);
     work.shell(
         "dedup-blot --scheme minhash:256 a > prints; dedup-blot a > blots; dedup-blot --scheme minhash:256 --tokenizer char:3 a > other",
     )
@@ -225,9 +227,9 @@ fn what_makes_no_sense_of_prints_is_refused() {
 }
 
 #[test]
-fn each_document_is_compared_with_those_before_it() {
-    let (work, input) = (Work::new(), documents(40));
-    let ran = ask(&work, &[], &input);
+fn each_document_is_compared_with_earlier_ones() {
+    let (work, input) = (TestDir::new(), documents(40));
+    let ran = query_history(&work, &[], &input);
     assert_eq!((ran.code(), ran.stderr().as_str()), (0, ""));
     let answers = records(ran.stdout().as_bytes());
     assert_eq!(
@@ -244,8 +246,9 @@ fn each_document_is_compared_with_those_before_it() {
         answers[19]["best"].to_string(),
         r#"{"doc":"d15","similarity":1}"#
     );
-    // Under other names each is found, by the first that had its text; and nothing is added.
-    let again = ask(&work, &["--no-add", "--top", "2"], &renamed(&input));
+    // Under other names each document is found as the first one with its text, and nothing is
+    // added.
+    let again = query_history(&work, &["--no-add", "--top", "2"], &renamed(&input));
     let answers = records(again.stdout().as_bytes());
     assert!(answers.iter().all(
         |answer| answer["best"]["similarity"] == 1.0 && answer["best"] == answer["matches"][0]
@@ -255,12 +258,13 @@ fn each_document_is_compared_with_those_before_it() {
         r#"[{"doc":"d15","similarity":1},{"doc":"d19","similarity":1}]"#
     );
     assert_eq!(
-        ask(&work, &["--no-add", "--top", "2"], &renamed(&input)).stdout(),
+        query_history(&work, &["--no-add", "--top", "2"], &renamed(&input)).stdout(),
         again.stdout()
     );
-    // Under its own name each is the same document as before, and gets the same answer: whether it is added or not, which makes no difference.
+    // Under its own name each is the same document as before and gets the same answer, with or
+    // without --no-add.
     for more in [&["--no-add"][..], &[], &["--threads", "2"]] {
-        assert_eq!(ask(&work, more, &input).stdout(), ran.stdout());
+        assert_eq!(query_history(&work, more, &input).stdout(), ran.stdout());
     }
     assert_eq!(
         records(
@@ -270,10 +274,10 @@ fn each_document_is_compared_with_those_before_it() {
         )[0]["entries"],
         40
     );
-    // Another text under a known name is another version: both are kept.
+    // Another text under a known name is another version; both are kept.
     let changed = input.lines().nth(10).unwrap().replace("\"d10\"", "\"d0\"") + "\n";
     assert_eq!(
-        ask(&work, &[], &changed).stdout(),
+        query_history(&work, &[], &changed).stdout(),
         "{\"doc\":\"d0\",\"best\":{\"doc\":\"d10\",\"similarity\":1}}\n"
     );
     assert_eq!(
@@ -284,8 +288,8 @@ fn each_document_is_compared_with_those_before_it() {
         )[0]["entries"],
         41
     );
-    // Nothing is like a document without words, or of other words.
-    let none = ask(
+    // Nothing is similar to a document without words, or with other words.
+    let none = query_history(
         &work,
         &[],
         "{\"id\":\"e\",\"text\":\"...\"}\n{\"id\":\"f\",\"text\":\"...\"}\n",
@@ -300,8 +304,8 @@ fn each_document_is_compared_with_those_before_it() {
 }
 
 #[test]
-fn threads_forms_and_batches_make_no_difference() {
-    let (work, input) = (Work::new(), documents(3000));
+fn answers_do_not_depend_on_threads_forms_and_batches() {
+    let (work, input) = (TestDir::new(), documents(3000));
     work.write("d.jsonl", &input);
     work.shell("dedup-blot --scheme minhash:256 d.jsonl > n; dedup-blot --scheme minhash:256 --binary d.jsonl > b").ok();
     let expected = work
@@ -339,22 +343,32 @@ fn threads_forms_and_batches_make_no_difference() {
 }
 
 #[test]
-fn only_what_is_new_passes_unchanged() {
-    let (work, input) = (Work::new(), documents(40));
-    let answers = records(ask(&Work::new(), &[], &input).stdout().as_bytes());
+fn only_new_passes_new_lines_unchanged() {
+    let (work, input) = (TestDir::new(), documents(40));
+    let answers = records(
+        query_history(&TestDir::new(), &[], &input)
+            .stdout()
+            .as_bytes(),
+    );
     let new: Vec<&str> = input
         .split_inclusive('\n')
         .zip(&answers)
         .filter(|(_, answer)| answer["best"].is_null())
         .map(|(line, _)| line)
         .collect();
-    let ran = ask(&work, &["--only-new"], &input);
+    let ran = query_history(&work, &["--only-new"], &input);
     assert_eq!(ran.ok_text(), new.concat());
-    // Once more: these are the same documents, and still new. The same texts of others are not.
-    assert_eq!(ask(&work, &["--only-new"], &input).ok_text(), new.concat());
-    assert_eq!(ask(&work, &["--only-new"], &renamed(&input)).ok_text(), "");
-    // A line that is no document is told and kept, one without a line feed gets it.
-    let odd = ask(
+    // The same documents again are still new; the same texts under other names are not.
+    assert_eq!(
+        query_history(&work, &["--only-new"], &input).ok_text(),
+        new.concat()
+    );
+    assert_eq!(
+        query_history(&work, &["--only-new"], &renamed(&input)).ok_text(),
+        ""
+    );
+    // A line that is not a document is reported and kept; a last line without a line feed gets one.
+    let odd = query_history(
         &work,
         &["--only-new"],
         "{\"id\":\"x\",\"text\":\"all new\"}\r\n\nno JSON\n{\"id\":\"y\",\"text\":\"some more words\"}",
@@ -372,10 +386,11 @@ fn only_what_is_new_passes_unchanged() {
     );
 }
 
-/// A service takes orders by these fields; a corpus may call anything by their names, and must not lose a document by it.
+/// A service reads these fields as commands. A corpus may use the same names for anything, and must
+/// not lose a document because of them.
 #[test]
-fn fields_of_a_corpus_give_no_orders() {
-    let work = Work::new();
+fn fields_of_a_corpus_are_not_commands() {
+    let work = TestDir::new();
     let text = "a text of some words that comes again and again";
     let fields = [
         r#""add":false"#,
@@ -426,7 +441,7 @@ fn fields_of_a_corpus_give_no_orders() {
         )
         .ok_text();
     assert_eq!(passed, lines.split_inclusive('\n').next().unwrap());
-    // All were added.
+    // All documents were added.
     for history in ["h", "i", "j"] {
         let removed = work.run(
             "dedup-query",
@@ -441,8 +456,8 @@ fn fields_of_a_corpus_give_no_orders() {
 }
 
 #[test]
-fn who_waits_for_an_answer_gets_it() {
-    let work = Work::new();
+fn each_line_is_answered_before_the_next_is_read() {
+    let work = TestDir::new();
     let mut child = work
         .command("dedup-query", &ASK)
         .stdin(Stdio::piped())
@@ -463,7 +478,7 @@ fn who_waits_for_an_answer_gets_it() {
             "{answer}"
         );
     }
-    // Meanwhile nobody else writes, but anybody reads.
+    // Meanwhile no other process may write, but all may read.
     let other = work.run_with("dedup-query", &ASK, b"{\"id\":\"x\",\"text\":\"y\"}\n");
     assert_eq!(
         (other.code(), other.stderr()),
@@ -477,7 +492,7 @@ fn who_waits_for_an_answer_gets_it() {
     );
     let found = "{\"doc\":\"q0\",\"best\":{\"doc\":\"d0\",\"similarity\":1}}\n";
     assert_eq!(
-        ask(&work, &["--no-add"], &renamed(&documents(1))).stdout(),
+        query_history(&work, &["--no-add"], &renamed(&documents(1))).stdout(),
         found
     );
     work.run("dedup-query", &["history", "verify", "h"]).ok();
@@ -487,8 +502,8 @@ fn who_waits_for_an_answer_gets_it() {
 
 #[test]
 fn entries_are_removed_and_forgotten() {
-    let (work, input) = (Work::new(), documents(20));
-    ask(&work, &[], &input);
+    let (work, input) = (TestDir::new(), documents(20));
+    query_history(&work, &[], &input);
     work.write("list", "d4\n");
     let removed = work.shell(
         "dedup-query history remove h d0 d1 none; dedup-query history remove h --files-from list",
@@ -500,7 +515,7 @@ fn entries_are_removed_and_forgotten() {
     let found = |more: &[&str], number: usize| {
         let line = renamed(input.lines().nth(number).unwrap());
         records(
-            ask(&work, &[&["--no-add"], more].concat(), &format!("{line}\n"))
+            query_history(&work, &[&["--no-add"], more].concat(), &format!("{line}\n"))
                 .stdout()
                 .as_bytes(),
         )[0]["best"]["doc"]
@@ -511,7 +526,7 @@ fn entries_are_removed_and_forgotten() {
         [0, 3].map(|number| found(&[], number)),
         [None, Some("d3".to_owned())]
     );
-    // Documents with one word changed are left.
+    // The documents with one word changed are left.
     assert_eq!(found(&[], 4).as_deref(), Some("d5"));
     assert_eq!(found(&[], 1).as_deref(), Some("d2"));
     assert_eq!(
@@ -522,15 +537,16 @@ fn entries_are_removed_and_forgotten() {
     assert!(found(&["--max-age", "1d"], 3).is_some());
 }
 
-/// A kill at any call: whatever was answered is there, nothing else is, and all answers are right.
+/// Killed at any system call: everything that was answered is there, nothing else is, and all
+/// answers are right.
 #[test]
-fn what_was_answered_before_a_kill_is_there() {
-    let (work, input) = (Work::new(), documents(60));
+fn answered_documents_survive_a_kill() {
+    let (work, input) = (TestDir::new(), documents(60));
     work.write("d.jsonl", &input);
     if work.shell("strace -f -qq -o /dev/null true").code() != 0 {
         return eprintln!("no strace here, or no right to use it: skipped");
     }
-    let whole = ask(&Work::new(), &[], &input).stdout();
+    let whole = query_history(&TestDir::new(), &[], &input).stdout();
     let calls = "write,pwrite64,fsync,fdatasync,rename,unlink,ftruncate,openat,mkdir";
     let step = if std::env::var_os("DEDUP_SOAK").is_some() {
         1
@@ -547,10 +563,10 @@ fn what_was_answered_before_a_kill_is_there() {
         let answered = ran.stdout();
         assert!(whole.starts_with(&answered), "killed at call {number}");
         let count = answered.lines().count();
-        // Whatever is there now goes on as if nothing had happened; what was answered is not asked again.
+        // The next run continues with the documents that were not answered.
         let rest: String = input.split_inclusive('\n').skip(count).collect();
         let known = if work.path("h/manifest.json").exists() {
-            ask(&work, &["--no-add"], &renamed(&input)).stdout()
+            query_history(&work, &["--no-add"], &renamed(&input)).stdout()
         } else {
             String::new()
         };
@@ -559,7 +575,7 @@ fn what_was_answered_before_a_kill_is_there() {
             known.lines().take(count).all(is_known),
             "killed at call {number}: an entry that was answered is lost"
         );
-        let again = ask(&work, &["--no-add"], &rest);
+        let again = query_history(&work, &["--no-add"], &rest);
         assert!(
             count == 0 || again.code() != 2,
             "killed at call {number}: {}",
@@ -569,8 +585,9 @@ fn what_was_answered_before_a_kill_is_there() {
             assert_eq!(answered, whole);
             break;
         }
-        // Asked again from the start, each gets the answer that it got, or would have got.
-        let last = ask(&work, &[], &input);
+        // Queried again from the start, each document gets the answer that it got, or would have
+        // got.
+        let last = query_history(&work, &[], &input);
         let is_repaired = last.stderr().is_empty()
             || last
                 .stderr()
@@ -581,7 +598,7 @@ fn what_was_answered_before_a_kill_is_there() {
     }
 }
 
-/// Prints enough for files, as NDJSON.
+/// Enough prints for several segments, as NDJSON.
 fn prints(count: u64) -> String {
     let mut state = 7_u64;
     let mut next = || {
@@ -603,10 +620,11 @@ fn prints(count: u64) -> String {
         .collect()
 }
 
-/// With more entries than a journal holds: there is a file, it is used, and a flipped or cut one is told by its name.
+/// With more entries than a journal holds there is a segment; it is used, and verify names a
+/// damaged one.
 #[test]
-fn files_are_used_and_checked() {
-    let work = Work::new();
+fn segments_are_used_and_verified() {
+    let work = TestDir::new();
     let input = prints(140_000);
     work.write("p.jsonl", &input);
     let exact = ["history", "h", "--min-similarity", "1"];
@@ -639,7 +657,7 @@ fn files_are_used_and_checked() {
         .ok_text();
     assert!(again.lines().enumerate().all(|(n, line)| line
         == format!("{{\"doc\":\"q{n}\",\"best\":{{\"doc\":\"p{n}\",\"similarity\":1}}}}")));
-    // What is removed from a file stays removed.
+    // An entry removed from a segment stays removed.
     work.run("dedup-query", &["history", "remove", "h", "p5", "p139999"])
         .ok();
     let lines: Vec<&str> = input.lines().collect();
@@ -695,11 +713,12 @@ fn files_are_used_and_checked() {
     );
 }
 
-/// A journal that was cut looks like one that was never written to its end; but what was synced is noted.
+/// A truncated journal looks like one that was not written to its end, but the synced length is
+/// recorded.
 #[test]
-fn a_cut_journal_is_refused_with_its_place() {
-    let (work, input) = (Work::new(), documents(200));
-    assert_eq!(ask(&work, &[], &input).code(), 0);
+fn a_truncated_journal_is_refused_with_its_position() {
+    let (work, input) = (TestDir::new(), documents(200));
+    assert_eq!(query_history(&work, &[], &input).code(), 0);
     let bytes = fs::metadata(work.path("h/000001.journal")).unwrap().len();
     work.shell("truncate -s 32 h/000001.journal").ok();
     let told = format!(
@@ -718,7 +737,7 @@ fn a_cut_journal_is_refused_with_its_place() {
             "{command}"
         );
     }
-    // Nothing was done to it.
+    // The refused journal was not changed.
     assert_eq!(
         fs::metadata(work.path("h/000001.journal")).unwrap().len(),
         32
@@ -726,8 +745,8 @@ fn a_cut_journal_is_refused_with_its_place() {
 }
 
 #[test]
-fn a_history_says_what_it_holds() {
-    let work = Work::new();
+fn stats_report_the_content_of_a_history() {
+    let work = TestDir::new();
     let wanted = [
         "history",
         "h",
@@ -785,7 +804,7 @@ fn a_history_says_what_it_holds() {
         table.contains("\n  000002.prints ") && table.ends_with(" 50 entries\n"),
         "{table}"
     );
-    // What a writer that died left behind is told, and dropped by the next one.
+    // Leftover files of a killed writer are reported, and removed by the next writer.
     work.shell("head -c 49 h/000003.journal | tail -c 17 >> h/000003.journal")
         .ok();
     let unfinished = &records(
@@ -826,10 +845,11 @@ fn a_history_says_what_it_holds() {
     assert_eq!((old.code(), old.stderr().as_str()), (2, told));
 }
 
-/// In files of prints, journals and the manifest, wherever it is: verify names the file. With `DEDUP_SOAK=1` every byte.
+/// Wherever a byte of segments, journals and manifest is flipped, verify names the file. With
+/// `DEDUP_SOAK=1` every byte is flipped.
 #[test]
-fn every_flip_in_a_history_is_found_by_verify() {
-    let work = Work::new();
+fn verify_finds_every_flipped_byte_in_a_history() {
+    let work = TestDir::new();
     let wanted = [
         "history",
         "h",

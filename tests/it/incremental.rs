@@ -1,6 +1,6 @@
-//! An index that changes is, at any moment, the index of the documents it holds.
+//! An index that changes always equals a new index of the documents it holds.
 
-use crate::work::Work;
+use crate::test_dir::TestDir;
 use dedup::base::ids::{ContentNo, DocNo};
 use dedup::{
     base::{error::Problem, files::TempDir, parallel::Limits},
@@ -32,11 +32,11 @@ pub enum Step {
     /// Ids and texts.
     Add(Vec<(u8, u8)>),
     Remove(Vec<u8>),
-    /// From which segment on, of so many hundredths of them.
+    /// The first segment to compact, in hundredths of the number of segments.
     Compact(u8),
     Merge,
     SplitAndMerge(u32),
-    /// Documents that go from the directory that is followed, then ids and texts that come.
+    /// Documents that disappear from the synced directory, then ids and texts that appear.
     Sync(Vec<u8>, Vec<(u8, u8)>),
 }
 
@@ -59,7 +59,7 @@ pub fn steps() -> impl Strategy<Value = Vec<Step>> {
     )
 }
 
-/// Few texts, which share passages; some differ in nothing but the commas, some are too short to have a blot.
+/// A few texts that share passages; some differ only in commas, some are too short to have a blot.
 pub fn text(number: u8) -> String {
     let words = |from: u32, count: u32| {
         (from..from + count)
@@ -115,8 +115,8 @@ pub fn write_documents(path: &Path, documents: impl Iterator<Item = (String, Str
     fs::write(path, lines.concat()).unwrap();
 }
 
-/// An index of some documents, made at once.
-pub fn build(work: &Work, name: &str, documents: &[(String, String)]) -> PathBuf {
+/// Builds an index of some documents at once.
+pub fn build(work: &TestDir, name: &str, documents: &[(String, String)]) -> PathBuf {
     let (file, directory) = (work.path(&format!("{name}.jsonl")), work.path(name));
     write_documents(&file, documents.iter().cloned());
     let _ = fs::remove_dir_all(&directory);
@@ -137,7 +137,7 @@ pub fn dump(index: &Index) -> Vec<u8> {
     out
 }
 
-/// The files of an index by their endings, but for the manifest.
+/// The files of an index by their suffixes, without the manifest.
 fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     let names = fs::read_dir(directory)
         .unwrap()
@@ -157,7 +157,8 @@ pub fn id(number: u8) -> String {
     format!("doc{number}")
 }
 
-/// Makes a directory hold these documents, half of them in files of their own and half as lines. A file that holds the same is left as it is.
+/// Makes a directory hold these documents, half of them in their own files and half as lines.
+/// Leaves unchanged files alone.
 fn write_tree(directory: &Path, model: &Model) {
     let mut files: BTreeMap<String, String> = BTreeMap::new();
     for (id, text) in model {
@@ -181,8 +182,8 @@ fn write_tree(directory: &Path, model: &Model) {
     }
 }
 
-/// Brings an index up to date with a directory of what it holds, but for what goes and comes.
-fn follow(work: &Work, index: &Path, model: &mut Model, gone: &[u8], come: &[(u8, u8)]) {
+/// Syncs an index with a directory of its documents, after some disappeared and others appeared.
+fn sync_directory(work: &TestDir, index: &Path, model: &mut Model, gone: &[u8], come: &[(u8, u8)]) {
     let before = model.clone();
     gone.iter()
         .for_each(|&number| drop(model.remove(&id(number))));
@@ -213,10 +214,10 @@ fn follow(work: &Work, index: &Path, model: &mut Model, gone: &[u8], come: &[(u8
     );
 }
 
-pub fn take_step(work: &Work, index: &mut PathBuf, model: &mut Model, step: &Step) {
+pub fn apply_step(work: &TestDir, index: &mut PathBuf, model: &mut Model, step: &Step) {
     match step {
         Step::Add(documents) => {
-            // Of documents with one id the first is kept.
+            // Of several documents with one id the first is kept.
             let mut added = Model::new();
             for &(number, of) in documents {
                 added.entry(id(number)).or_insert_with(|| text(of));
@@ -262,7 +263,8 @@ pub fn take_step(work: &Work, index: &mut PathBuf, model: &mut Model, step: &Ste
             sweep(index, Some(&manifest)).unwrap();
         }
         Step::Merge => {
-            // With another index, that holds a document of this one under another name, one under the same name, and a new one.
+            // Merges with another index that holds a document of this one under another name, one
+            // under the same name, and a new one.
             let same = model
                 .first_key_value()
                 .map(|(id, text)| (id.clone(), text.clone()));
@@ -318,12 +320,12 @@ pub fn take_step(work: &Work, index: &mut PathBuf, model: &mut Model, step: &Ste
             }
             *index = target;
         }
-        Step::Sync(gone, come) => follow(work, index, model, gone, come),
+        Step::Sync(gone, come) => sync_directory(work, index, model, gone, come),
     }
 }
 
-/// The index is whole, and holds what a new one of the same documents holds.
-fn ensure_right(work: &Work, directory: &Path, model: &Model) {
+/// Checks that the index is undamaged and equals a new index of the same documents.
+fn ensure_equals_new_build(work: &TestDir, directory: &Path, model: &Model) {
     let index = Index::open(directory).unwrap();
     verify(&index).unwrap();
     let view = View::of(&index).unwrap();
@@ -346,7 +348,7 @@ fn ensure_right(work: &Work, directory: &Path, model: &Model) {
     }
 }
 
-/// Looking up one by one tells what looking at all tells.
+/// Checks that looking up blots one by one gives the same as reading all of them.
 fn ensure_lookups(index: &Index, view: &View<'_>) {
     for document in 0..view.documents() {
         let (id, row) = (
@@ -410,28 +412,29 @@ fn ensure_lookups(index: &Index, view: &View<'_>) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if std::env::var_os("DEDUP_SOAK").is_some() { 1000 } else { 24 }))]
     #[test]
-    fn any_sequence_of_changes_gives_the_index_of_what_is_left(steps in steps()) {
-        let work = Work::new();
+    fn any_sequence_of_changes_equals_a_new_build(steps in steps()) {
+        let work = TestDir::new();
         let mut model = Model::new();
         let mut index = build(&work, "i", &[]);
         for step in &steps {
-            take_step(&work, &mut index, &mut model, step);
-            ensure_right(&work, &index, &model);
+            apply_step(&work, &mut index, &mut model, step);
+            ensure_equals_new_build(&work, &index, &model);
         }
         commands::compact(&index, &resources(1 << 20)).unwrap();
-        ensure_right(&work, &index, &model);
+        ensure_equals_new_build(&work, &index, &model);
         prop_assert_eq!(Manifest::read(&index).unwrap().numbers as usize, model.len());
     }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
-    /// The parts of one range of several indexes make the part of that range of all documents; and all of these make their index.
+    /// The parts of one range of several indexes make the part of that range of all documents, and
+    /// these parts make the index of all.
     #[test]
-    fn ranges_of_several_indexes_are_ranges_of_all(
+    fn merged_parts_of_several_indexes_equal_one_build(
         slices in prop::collection::vec(prop::collection::vec((0_u8..14, 0_u8..12), 0..6), 1..5), ranges in 1_u32..6, memory in prop::sample::select(vec![1, 1 << 20]),
     ) {
-        let work = Work::new();
+        let work = TestDir::new();
         let named = |slice: &[(u8, u8)]| slice.iter().map(|&(number, of)| (id(number), text(of))).collect::<Vec<_>>();
         let expected = build(&work, "all", &named(&slices.concat()));
         let resources = resources(memory);
@@ -451,13 +454,13 @@ proptest! {
         prop_assert_eq!(read(&work.path("joined")), read(&expected));
     }
 
-    /// An index made step by step, of slices and ranges, is the index of all documents.
+    /// An index made step by step from slices and ranges equals the index of all documents.
     #[test]
-    fn steps_make_the_index(
+    fn an_index_built_from_slices_and_ranges_equals_one_build(
         slices in prop::collection::vec(prop::collection::vec((0_u8..14, 0_u8..12), 0..6), 1..5), parts in 1_u32..6, memory in prop::sample::select(vec![1, 1 << 20]),
         bits in prop::sample::select(vec![16_u8, 32, 48]),
     ) {
-        let work = Work::new();
+        let work = TestDir::new();
         let options = BuildOptions { blots: BlotOptions { bits: Some(bits), ..blots() }, parts, dictionary: true, resources: resources(memory) };
         let path = |slice: usize| work.path(&format!("{slice}.jsonl"));
         for (number, slice) in slices.iter().enumerate() {
@@ -488,13 +491,13 @@ proptest! {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
-    /// What is counted range by range makes the table of the whole, of one segment or of several.
+    /// Counts of ranges make the table of the whole index, with one segment or several.
     #[test]
-    fn counts_of_ranges_make_the_table(
+    fn counts_of_ranges_give_the_table_of_the_index(
         documents in prop::collection::vec((0_u8..30, 0_u8..14), 0..20), more in prop::collection::vec((0_u8..30, 0_u8..14), 0..6), removed in prop::collection::vec(0_u8..30, 0..3),
         ranges in 1_u32..9, top in 1_usize..5, threshold in prop::sample::select(vec![0.0, 0.1, 0.6, 1.0]), max_df in prop::option::of(0_u64..6), memory in prop::sample::select(vec![1, 1 << 22]),
     ) {
-        let work = Work::new();
+        let work = TestDir::new();
         let named = |of: &[(u8, u8)]| of.iter().map(|&(number, of)| (id(number), text(of))).collect::<Vec<_>>();
         let directory = build(&work, "all", &named(&documents));
         write_documents(&work.path("more.jsonl"), named(&more).into_iter());
@@ -517,8 +520,8 @@ proptest! {
     }
 }
 
-fn small() -> Work {
-    Work::with(&[
+fn small() -> TestDir {
+    TestDir::with(&[
         (
             "c/a.txt",
             "one passage of quite some words that is copied here and there",
@@ -538,21 +541,21 @@ fn small() -> Work {
     ])
 }
 
-/// Makes all files old enough to be believed.
-fn age(work: &Work) {
+/// Makes all files old enough for sync to trust their times.
+fn age(work: &TestDir) {
     work.shell("find c -exec touch -d '2020-01-01 00:00:00' {} +; sleep 2.1")
         .ok();
 }
 
-fn sync(work: &Work, more: &str) -> String {
+fn sync(work: &TestDir, more: &str) -> String {
     let ran = work.shell(&format!(
         "dedup-index sync i c {more} && dedup-index verify i"
     ));
     ran.ok_text()
 }
 
-/// What sync made is what a new build makes of the same files.
-fn ensure_follows(work: &Work) {
+/// Checks that the synced index equals a new build of the same files.
+fn ensure_sync_equals_build(work: &TestDir) {
     let ids = "dedup-index dump {} | jq -rc 'select(.doc) | [.doc, .bytes, .hash, .blots]' | LC_ALL=C sort";
     work.shell("rm -rf new; dedup-index build -o new c").ok();
     assert_eq!(
@@ -562,15 +565,15 @@ fn ensure_follows(work: &Work) {
 }
 
 #[test]
-fn sync_follows_the_files() {
+fn sync_gives_the_index_of_the_current_files() {
     let work = small();
     work.run("dedup-index", &["build", "-o", "i", "c"]).ok();
     assert_eq!(sync(&work, ""), "i: 5 known already; generation 1\n");
     age(&work);
-    // Their times changed: they are read once more, and believed from now on.
+    // Their times changed, so they are read once more and trusted from then on.
     assert_eq!(sync(&work, ""), "i: 5 known already; generation 1\n");
     assert_eq!(sync(&work, ""), "i: nothing to do; generation 1\n");
-    // Not opened any more: a file that nobody may read is no problem.
+    // Sync does not open them again: an unreadable file causes no error.
     let traced = work.shell("strace -f -e trace=openat -o trace dedup-index sync i c > /dev/null && ! grep -q '\"c/a.txt\"' trace");
     assert!(
         traced.code() == 0 || traced.stderr().contains("strace: command not found"),
@@ -593,31 +596,31 @@ fn sync_follows_the_files() {
         sync(&work, ""),
         "i: 3 added or replaced, 2 removed, 1 known already; generation 2\n"
     );
-    ensure_follows(&work);
+    ensure_sync_equals_build(&work);
     assert_eq!(
         sync(&work, "--checksum"),
         "i: 6 known already; generation 2\n".replace('6', "5")
     );
 
-    // Changed by other means: what is known is not believed blindly.
+    // The index was changed by another command, so the recorded state is not trusted.
     work.shell("dedup-index remove i c/new.txt && dedup-index add i /dev/stdin <<< '{\"id\":\"c/b.txt\",\"text\":\"forged\"}' && dedup-index compact i").ok_text();
     age(&work);
     assert_eq!(sync(&work, "-q"), "");
-    ensure_follows(&work);
-    // An index that was made anew under the same name.
+    ensure_sync_equals_build(&work);
+    // The index was built anew under the same name.
     work.shell("rm -r i; mkdir d; echo x > d/x; dedup-index build -o i d")
         .ok();
     assert_eq!(sync(&work, "-q --max-remove 1"), "");
-    ensure_follows(&work);
+    ensure_sync_equals_build(&work);
 }
 
 #[test]
-fn sync_sees_what_size_and_time_do_not_tell() {
+fn sync_notices_changes_that_keep_size_and_time() {
     let work = small();
     work.run("dedup-index", &["build", "-o", "i", "c"]).ok();
     age(&work);
     sync(&work, "");
-    // The same size and time; the file system still knows that something was done to it.
+    // The same size and time; the file system still records a change.
     work.shell("printf 'One' | dd of=c/a.txt conv=notrunc status=none; touch -d '2020-01-01 00:00:00' c/a.txt").ok();
     assert_eq!(sync(&work, ""), "i: 1 known already; generation 1\n");
     work.shell("printf 'Two' | dd of=c/a.txt conv=notrunc status=none; touch -d '2020-01-01 00:00:00' c/a.txt").ok();
@@ -625,15 +628,15 @@ fn sync_sees_what_size_and_time_do_not_tell() {
         sync(&work, "--checksum"),
         "i: 1 added or replaced, 4 known already; generation 2\n"
     );
-    ensure_follows(&work);
+    ensure_sync_equals_build(&work);
 }
 
 #[test]
-fn sync_removes_nothing_that_it_could_not_look_for() {
+fn sync_keeps_documents_of_unreadable_files() {
     let work = small();
     work.run("dedup-index", &["build", "-o", "i", "c"]).ok();
     sync(&work, "");
-    let documents = |work: &Work| {
+    let documents = |work: &TestDir| {
         work.shell("dedup-index stats --json i | jq .documents")
             .ok_text()
     };
@@ -648,7 +651,8 @@ fn sync_removes_nothing_that_it_could_not_look_for() {
     work.shell("rm c/b.txt; mv c/sub away").ok();
     work.run("dedup-index", &["sync", "i", "c", "not-there"]);
     assert_eq!(documents(&work), "5\n");
-    // A file that is not text any more, and a line that is not JSON: what they had is kept, until they can be read again.
+    // A file that is no longer text, and a line that is not JSON: their documents are kept until
+    // they can be read again.
     fs::write(work.path("c/a.txt"), b"one \xff passage").unwrap();
     work.write(
         "c/lines.jsonl",
@@ -669,7 +673,7 @@ fn sync_removes_nothing_that_it_could_not_look_for() {
         sync(&work, ""),
         "i: 1 added or replaced, 1 removed, 1 known already; generation 3\n"
     );
-    ensure_follows(&work);
+    ensure_sync_equals_build(&work);
     let ran = work.run("dedup-index", &["sync", "i"]);
     assert_eq!(
         (ran.code(), ran.stderr().as_str()),
@@ -681,8 +685,8 @@ fn sync_removes_nothing_that_it_could_not_look_for() {
 }
 
 #[test]
-fn of_one_id_in_two_files_one_is_kept() {
-    let work = Work::with(&[
+fn sync_keeps_one_document_of_an_id_in_two_files() {
+    let work = TestDir::with(&[
         ("c/one.jsonl", "{\"id\":\"x\",\"text\":\"first\"}\n"),
         ("c/two.jsonl", "{\"id\":\"y\",\"text\":\"second\"}\n"),
     ]);
@@ -700,7 +704,7 @@ fn of_one_id_in_two_files_one_is_kept() {
 }
 
 #[test]
-fn segments_that_pile_up_are_made_into_one() {
+fn accumulated_segments_are_merged() {
     let work = small();
     work.shell("dedup-index build -o i c && cp -r i loose").ok();
     for number in 0..12 {
@@ -735,13 +739,13 @@ fn segments_that_pile_up_are_made_into_one() {
 }
 
 #[test]
-fn numbers_are_recycled_and_an_alias_takes_over() {
+fn document_numbers_are_reused_and_an_alias_replaces_its_representative() {
     let work = small();
     work.run("dedup-index", &["build", "-o", "i", "c"]).ok();
     let blot = work
         .shell("dedup-blot c/a.txt | jq -r 'select(.doc) | .blots[0]'")
         .ok_text();
-    let holders = |work: &Work| {
+    let holders = |work: &TestDir| {
         work.shell(&format!(
             "dedup-index dump --blot {} i | jq -r .doc",
             blot.trim()
@@ -749,13 +753,13 @@ fn numbers_are_recycled_and_an_alias_takes_over() {
         .ok_text()
     };
     assert_eq!(holders(&work), "c/a.txt\nc/b.txt\nc/sub/c.txt\n");
-    // Nothing of the files is read for it: they are not there any more.
+    // Removal reads no documents: the files do not exist any more.
     work.shell("rm -r c; dedup-index remove i c/a.txt")
         .ok_text();
     assert_eq!(holders(&work), "c/b.txt\nc/sub/c.txt\n");
     work.shell("dedup-index remove i l1 l2 && dedup-index verify i")
         .ok_text();
-    let numbers = |work: &Work| {
+    let numbers = |work: &TestDir| {
         work.shell("dedup-index stats --json i | jq -c '[.documents, .free_numbers]'; jq .numbers i/manifest.json").ok_text()
     };
     assert_eq!(numbers(&work), "[2,2]\n5\n");
@@ -772,7 +776,7 @@ fn numbers_are_recycled_and_an_alias_takes_over() {
 }
 
 #[test]
-fn parts_that_do_not_fit_are_refused() {
+fn parts_that_do_not_fit_together_are_refused() {
     let work = small();
     work.shell("dedup-index build -o i c && dedup-index build -o other -k 5 c && dedup-index split i --parts 3 -o p").ok();
     for (inputs, message) in [

@@ -1,15 +1,15 @@
-//! dedup-index: the same index whichever way, right by brute force, and damage seen.
+//! dedup-index: every way to build gives the same correct bytes, and damage is detected.
 
-use crate::work::{Work, records};
+use crate::test_dir::{TestDir, records};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     path::Path,
 };
 
-/// A corpus with copies, exact duplicates, an empty and a short document.
-fn corpus() -> Work {
-    let work = Work::new();
+/// A corpus with copies, exact duplicates, an empty document and a short one.
+fn corpus() -> TestDir {
+    let work = TestDir::new();
     let mut seed = 11_u64;
     let mut number = |below: u64| {
         seed = seed
@@ -48,7 +48,7 @@ fn bytes_of(index: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[test]
-fn every_way_gives_the_same_bytes() {
+fn every_way_to_build_gives_the_same_bytes() {
     let work = corpus();
     work.run("dedup-index", &["build", "-o", "fused", "c"]).ok();
     let expected = bytes_of(&work.path("fused"));
@@ -106,8 +106,8 @@ fn every_way_gives_the_same_bytes() {
     );
 }
 
-/// What dump says of each document: its blots as a set.
-fn dumped(work: &Work, index: &str) -> BTreeMap<String, BTreeSet<String>> {
+/// The set of blots of each document, from dump.
+fn dumped(work: &TestDir, index: &str) -> BTreeMap<String, BTreeSet<String>> {
     blots(&work.run("dedup-index", &["dump", index]).ok())
 }
 
@@ -129,7 +129,7 @@ fn blots(stream: &[u8]) -> BTreeMap<String, BTreeSet<String>> {
 }
 
 #[test]
-fn an_index_holds_what_the_stream_holds() {
+fn dump_gives_the_blots_of_the_stream() {
     let work = corpus();
     for (number, options) in [
         "",
@@ -198,7 +198,7 @@ fn stats_count_aliases_as_documents() {
 }
 
 #[test]
-fn one_blot_leads_to_its_documents() {
+fn dump_of_a_blot_lists_its_documents() {
     let work = corpus();
     work.run("dedup-index", &["build", "-o", "i", "--parts", "5", "c"])
         .ok();
@@ -235,13 +235,13 @@ fn one_blot_leads_to_its_documents() {
 }
 
 #[test]
-fn every_flip_and_every_cut_is_reported() {
-    let work = Work::with(&[
+fn every_flip_and_every_truncation_is_reported() {
+    let work = TestDir::with(&[
         ("c/a", "some words that are copied into another text"),
         ("c/b", "some words that are copied into another text too"),
         ("c/c", "Some words that are copied into another text!"),
     ]);
-    // Two segments: a document is replaced, a representative is gone, an alias is added.
+    // Two segments: a document is replaced, a representative is removed, an alias is added.
     work.run("dedup-index", &["build", "-o", "i", "c"]).ok();
     work.shell("cp c/b c/d; echo other words > c/b; rm c/a; dedup-index sync -q i c")
         .ok();
@@ -259,7 +259,7 @@ fn every_flip_and_every_cut_is_reported() {
             for damage in [altered, bytes[..at].to_vec()] {
                 fs::write(&path, damage).unwrap();
                 let ran = work.run("dedup-index", &["verify", "i"]);
-                // White space of JSON may be this or that.
+                // Other white space in JSON is not damage.
                 let is_harmless =
                     name == "manifest.json" && ran.code() == 0 && dumped(&work, "i") == truth;
                 if is_harmless {
@@ -285,8 +285,8 @@ fn every_flip_and_every_cut_is_reported() {
 }
 
 #[test]
-fn what_is_not_an_index_or_in_the_way() {
-    let work = Work::with(&[("c/a", "some words"), ("full/x", "")]);
+fn build_and_stats_refuse_directories_that_are_not_an_index() {
+    let work = TestDir::with(&[("c/a", "some words"), ("full/x", "")]);
     let ran = work.run("dedup-index", &["stats", "c"]);
     assert_eq!(
         (ran.code(), ran.stderr().as_str()),
@@ -332,12 +332,12 @@ fn what_is_not_an_index_or_in_the_way() {
 }
 
 #[test]
-fn a_killed_build_leaves_no_index_and_the_next_one_sweeps() {
+fn a_killed_build_leaves_no_index_and_the_next_one_cleans_up() {
     let work = corpus();
     work.run("dedup-index", &["build", "-o", "whole", "c"]).ok();
     let expected = bytes_of(&work.path("whole"));
     let (mut died, mut done) = (0, 0);
-    // The instants to die at, from the first system call to well after the end.
+    // Instants to kill the build at, from the first system call to well after the end.
     for instant in 0..40 {
         let mut child = work
             .command("dedup-index", &["build", "-o", "i", "c"])
@@ -363,7 +363,7 @@ fn a_killed_build_leaves_no_index_and_the_next_one_sweeps() {
 
 #[test]
 fn a_second_writer_is_refused_with_the_first_ones_pid() {
-    let work = Work::with(&[("c/a", "some words")]);
+    let work = TestDir::with(&[("c/a", "some words")]);
     let ran = work.shell(
         "mkfifo p; dedup-index build -o i p & first=$!; exec 3> p
          until [ -s i/lock ]; do :; done

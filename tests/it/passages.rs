@@ -1,6 +1,7 @@
-//! Passages of given pairs, and the script that judges them.
+//! dedup-query align and --passages: passages of pairs, their output formats, and the script that
+//! judges them.
 
-use crate::work::{Ran, Work, records, root};
+use crate::test_dir::{RunResult, TestDir, records, root};
 use serde_json::{Value, json};
 use std::process::Command;
 
@@ -8,10 +9,10 @@ const COPY: &str = "Ice that is pressed by its own weight begins to flow downhil
 const ESSAY: &str = "Žluťoučký kůň: an essay. And now, as it is said, ";
 const SOURCE: &str = "On glaciers.\n\n";
 
-/// An essay with a copy in it, its source, and a text on something else.
-fn work() -> Work {
+/// An essay with a copied sentence, its source, and an unrelated text.
+fn fixture() -> TestDir {
     let other = "Bread was baked once a week in the village oven, and every family marked its loaves with a sign.";
-    Work::with(&[
+    TestDir::with(&[
         ("essay.txt", format!("{ESSAY}{COPY} That much is known.\n")),
         ("source.txt", format!("{SOURCE}{COPY}\n\nNothing more.\n")),
         ("other.txt", other.to_owned()),
@@ -26,7 +27,7 @@ fn span(before: usize, length: usize) -> Value {
     json!([before, before + length])
 }
 
-/// What a pair must give; the words of a passage ÷ those of the document are 22 of 36 and of 26.
+/// The expected record of a pair. The passage has 22 words, of 36 and of 26.
 fn expected(a: &str, b: &str, spans: [Value; 2], shares: [f64; 2]) -> Value {
     let [of_a, of_b] = spans;
     let passage = json!({"a": of_a, "b": of_b, "tokens": 22, "score": 1, "kind": "verbatim"});
@@ -39,7 +40,7 @@ fn nothing(a: &str, b: &str) -> Value {
 
 #[test]
 fn each_pair_gives_one_line_in_input_order() {
-    let work = work();
+    let work = fixture();
     for (options, essay) in [
         (&[][..], ESSAY.len()),
         (&["--chars"], ESSAY.chars().count()),
@@ -89,8 +90,8 @@ fn each_pair_gives_one_line_in_input_order() {
 }
 
 #[test]
-fn unusable_pairs_are_named() {
-    let work = work();
+fn unusable_pairs_are_reported() {
+    let work = fixture();
     work.write("latin.txt", b"caf\xe9 ");
     work.write(
         "bad",
@@ -135,8 +136,8 @@ fn unusable_pairs_are_named() {
 }
 
 #[test]
-fn status_1_if_nothing_is_found() {
-    let work = work();
+fn the_exit_status_is_1_if_nothing_is_found() {
+    let work = fixture();
     for list in ["", "\n\n", "essay.txt\tother.txt\n"] {
         let ran = work.run_with("dedup-query", &["align", "--pairs", "-"], list.as_bytes());
         assert_eq!((ran.code(), ran.stderr().as_str()), (1, ""), "{list:?}");
@@ -144,8 +145,8 @@ fn status_1_if_nothing_is_found() {
 }
 
 #[test]
-fn compressed_documents_and_another_window() {
-    let work = work();
+fn align_reads_compressed_documents_and_accepts_another_window() {
+    let work = fixture();
     work.shell("gzip -k essay.txt").ok();
     let few = "one two three four five six";
     work.write("few-a", format!("alpha {few} beta"));
@@ -177,7 +178,7 @@ fn compressed_documents_and_another_window() {
 
 #[test]
 fn pan_xml_writes_one_file_per_pair() {
-    let work = work();
+    let work = fixture();
     work.run(
         "dedup-query",
         &[
@@ -220,7 +221,7 @@ fn pan_xml_writes_one_file_per_pair() {
 
 #[test]
 fn contradictory_options_are_refused() {
-    let work = work();
+    let work = fixture();
     for (arguments, message) in [
         (
             &["align", "--pairs", "pairs", "--format", "pan-xml"][..],
@@ -255,16 +256,16 @@ fn contradictory_options_are_refused() {
     }
 }
 
-/// An index of the source and the other text; the essay is not in it.
-fn indexed() -> Work {
-    let work = work();
+/// An index of the source and the unrelated text, without the essay.
+fn indexed_fixture() -> TestDir {
+    let work = fixture();
     work.shell("dedup-index build -q -o my.idx source.txt other.txt && mkdir moved && cp source.txt moved/").ok();
     work
 }
 
 #[test]
 fn a_query_shows_copied_passages() {
-    let work = indexed();
+    let work = indexed_fixture();
     let passage = |in_essay: usize| json!([{"a": span(in_essay, COPY.len()), "b": span(SOURCE.len(), COPY.len()), "tokens": 22, "score": 1, "kind": "verbatim"}]);
     for (options, essay) in [
         (&[][..], ESSAY.len()),
@@ -303,7 +304,7 @@ fn a_query_shows_copied_passages() {
 
 #[test]
 fn pairs_of_an_index_show_their_passages() {
-    let work = indexed();
+    let work = indexed_fixture();
     work.shell("dedup-index add -q my.idx essay.txt").ok();
     let found = records(
         &work
@@ -351,7 +352,7 @@ fn pairs_of_an_index_show_their_passages() {
 
 #[test]
 fn missing_documents_have_no_passages() {
-    let work = indexed();
+    let work = indexed_fixture();
     work.shell("dedup-index add -q my.idx essay.txt && rm source.txt")
         .ok();
     for (tool, arguments) in [
@@ -380,9 +381,9 @@ fn missing_documents_have_no_passages() {
 
 #[test]
 fn a_terminal_gets_excerpts() {
-    let work = indexed();
+    let work = indexed_fixture();
     let shown = |environment: &str| {
-        // Offsets in characters are for records; what is shown is the same.
+        // Offsets in characters apply to records; the excerpts are the same.
         let command = format!(
             "{environment} script -qec 'dedup-query -q my.idx essay.txt --passages --chars' /dev/null"
         );
@@ -412,15 +413,17 @@ fn a_terminal_gets_excerpts() {
     );
 }
 
-fn plagdet(work: &Work, arguments: &[&str]) -> Ran {
-    Ran(Command::new(root().join("scripts/evaluate/plagdet"))
-        .args(arguments)
-        .current_dir(work.dir.path())
-        .output()
-        .unwrap())
+fn plagdet(work: &TestDir, arguments: &[&str]) -> RunResult {
+    RunResult(
+        Command::new(root().join("scripts/evaluate/plagdet"))
+            .args(arguments)
+            .current_dir(work.dir.path())
+            .output()
+            .unwrap(),
+    )
 }
 
-/// A file of truth or of detections: this offset and length, source offset and length.
+/// A file of true or detected passages: offset and length here, offset and length in the source.
 fn xml(name: &str, passages: &[[u32; 4]]) -> String {
     let feature = |[this, this_length, source, source_length]: &[u32; 4]| {
         format!(
@@ -449,19 +452,21 @@ fn row(table: &str, class: &str) -> Vec<String> {
 }
 
 #[test]
-fn plagdet_of_cases_worked_out_by_hand() {
-    let work = Work::new();
+fn plagdet_matches_cases_computed_by_hand() {
+    let work = TestDir::new();
     let truth = |name: &str, passages: &[[u32; 4]]| {
         work.write(&format!("truth/{name}.xml"), xml("plagiarism", passages))
     };
     let named = |text: String, other: &str| text.replace("susp.txt", &format!("{other}.txt"));
-    // half: of the case 50 of 100 and 100 of 100 are detected, of the detection as much is right: ¾ each.
+    // half: 50 of 100 and 100 of 100 of the case are detected, and as much of the detection is
+    // right: ¾ each.
     truth("half/susp-src", &[[0, 100, 0, 100]]);
     work.write(
         "found/susp-src.xml",
         xml("detected-plagiarism", &[[50, 100, 0, 100]]),
     );
-    // twice: in two pieces, and another detection where there is no case: recall 1, precision ⅔, granularity 2: 0.8 ÷ log2 3.
+    // twice: in two pieces, and another detection where there is no case: recall 1, precision ⅔,
+    // granularity 2: 0.8 ÷ log2 3.
     work.write(
         "truth/twice/two-src.xml",
         named(xml("plagiarism", &[[0, 100, 0, 100]]), "two"),
@@ -501,7 +506,8 @@ fn plagdet_of_cases_worked_out_by_hand() {
         ("twice", "1 3 0.5047 1.0000 0.6667 2.0000 1 in 1"),
         ("wrong", "1 1 0.0000 0.0000 0.0000 1.0000 0 in 0"),
         ("none", "0 0 1.0000 1.0000 1.0000 1.0000 0 in 1"),
-        // Recall (¾ + 1 + 0) ÷ 3, precision (¾ + 1 + 1 + 0 + 0) ÷ 5, granularity 3 ÷ 2: F1 0.5662 ÷ log2 2.5.
+        // Recall (¾ + 1 + 0) ÷ 3, precision (¾ + 1 + 1 + 0 + 0) ÷ 5, granularity 3 ÷ 2: F1 0.5662 ÷
+        // log2 2.5.
         ("all", "3 5 0.4283 0.5833 0.5500 1.5000 1 in 2"),
     ] {
         assert_eq!(row(&table, class).join(" "), expected, "{class}");
@@ -509,8 +515,8 @@ fn plagdet_of_cases_worked_out_by_hand() {
 }
 
 #[test]
-fn plagdet_reads_lines_and_complains() {
-    let work = Work::new();
+fn plagdet_reads_ndjson_and_reports_bad_input() {
+    let work = TestDir::new();
     work.write("truth/susp-src.xml", xml("plagiarism", &[[10, 20, 0, 20]]));
     let line =
         json!({"a": "x/susp.txt", "b": "y/src.txt", "passages": [{"a": [10, 30], "b": [0, 20]}]});
@@ -542,13 +548,13 @@ fn plagdet_reads_lines_and_complains() {
 }
 
 #[test]
-fn pairs_of_an_index_as_xml() {
+fn pairs_of_an_index_are_written_as_xml() {
     let text = |own: &str| {
         format!(
             "{own} Ünder the old bridge the river runs slowly and the boats that pass it ring their bells twice before they turn. {own}"
         )
     };
-    let work = Work::with(&[
+    let work = TestDir::with(&[
         ("c/one.txt", text("Nothing grows here.")),
         ("c/two.txt", text("Something else entirely.")),
         ("d/two.txt", text("Never.")),
@@ -567,7 +573,7 @@ fn pairs_of_an_index_as_xml() {
     ];
     work.run("dedup-extract", &xml).ok();
     let found = String::from_utf8(work.read("out/one-two.xml")).unwrap();
-    let lines = crate::work::records(
+    let lines = crate::test_dir::records(
         &work
             .run(
                 "dedup-extract",
@@ -592,7 +598,7 @@ fn pairs_of_an_index_as_xml() {
             && found.contains("<document reference=\"one.txt\" id=\"c/one.txt\">"),
         "{found}"
     );
-    // Without a directory nothing is guessed.
+    // Without a directory the command is refused.
     assert!(
         work.run("dedup-extract", &["i", "--passages", "--format", "pan-xml"])
             .stderr()

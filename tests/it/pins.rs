@@ -1,9 +1,9 @@
-//! A state of an index that is pinned stays, whatever is done to the index after it.
+//! A pinned generation of an index stays available, whatever happens to the index later.
 
 use crate::{
     extract::{Rows, apply, table_rows},
     incremental::{Silent, build, change, dump, id, resources, settings, text, write_documents},
-    work::Work,
+    test_dir::TestDir,
 };
 use dedup::base::ids::DocNo;
 use dedup::{
@@ -34,7 +34,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..40)
 }
 
-/// The table, or what changed in it.
+/// The table, or its changes since a generation.
 fn table(directory: &Path, since: Option<u64>) -> String {
     let rows = RowFormat::new(Format::Tsv);
     let what = since.map_or(Extract::Table { top: 3, rows }, |generation| {
@@ -62,7 +62,7 @@ fn table(directory: &Path, since: Option<u64>) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// The documents and what they have, in the order of their ids.
+/// The documents with their blots, in the order of their ids.
 fn sorted_dump(index: &Index) -> Vec<String> {
     let text = String::from_utf8(dump(index)).unwrap();
     let mut lines: Vec<String> = text
@@ -76,10 +76,11 @@ fn sorted_dump(index: &Index) -> Vec<String> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
-    /// Commits, automatic merges and compaction: the table at the pin and the changes since give the table as it is, and the index is that of its documents.
+    /// With commits, automatic merges and compaction: the table at the pin plus the changes gives
+    /// the current table, and the index equals a new build.
     #[test]
-    fn the_changes_since_a_pin_are_those_of_its_table(first in prop::collection::vec((0_u8..14, 0_u8..12), 0..8), steps in steps()) {
-        let work = Work::new();
+    fn the_table_at_a_pin_plus_changes_gives_the_current_table(first in prop::collection::vec((0_u8..14, 0_u8..12), 0..8), steps in steps()) {
+        let work = TestDir::new();
         let mut model: BTreeMap<String, String> = BTreeMap::new();
         for &(number, of) in &first {
             model.entry(id(number)).or_insert_with(|| text(of));
@@ -120,7 +121,8 @@ proptest! {
             ids.sort();
             prop_assert_eq!(ids, model.keys().cloned().collect::<Vec<_>>());
             prop_assert_eq!(index.manifest.pins.len(), pinned.len());
-            // Segments that pile up are joined before a commit; a pin that goes lets two piles become one.
+            // Accumulated segments are merged before a commit; removing a pin lets two groups of
+            // segments become one.
             let is_commit = matches!(step, Step::Add(_) | Step::Remove(_));
             prop_assert!(!is_commit || index.segments.len() <= 8 * (pinned.len() + 1), "{} segments", index.segments.len());
             let now = table_rows(&table(&directory, None));
@@ -145,8 +147,8 @@ fn letters(of: &str) -> String {
 }
 
 /// An index of one document, to which others were added, one commit each.
-fn grown(count: usize) -> Work {
-    let work = Work::with(&[("a", letters("s"))]);
+fn grown(count: usize) -> TestDir {
+    let work = TestDir::with(&[("a", letters("s"))]);
     work.shell("dedup-index build -q -o i a").ok();
     for number in 0..count {
         work.write(
@@ -219,7 +221,7 @@ fn a_pinned_generation_outlives_automatic_merges_and_compaction() {
 }
 
 #[test]
-fn what_cannot_be_pinned_or_compared_says_what_can() {
+fn invalid_generations_are_refused_with_the_valid_ones() {
     let work = grown(2);
     work.shell("dedup-index pin -q i base --generation 1 && dedup-index compact i")
         .ok();
@@ -271,7 +273,7 @@ fn what_cannot_be_pinned_or_compared_says_what_can() {
 }
 
 #[test]
-fn a_pin_changes_no_file_but_the_manifest_and_moves() {
+fn a_pin_changes_only_the_manifest_and_can_be_moved() {
     let work = grown(1);
     work.shell(
         "ls i > before && cp -r i j && dedup-index pin -q i x --generation 1 && dedup-index pin i x > moved && ls i | diff before -",

@@ -1,11 +1,11 @@
-//! The same bytes whatever the threads, the form and the way.
+//! Streams have the same bytes for any number of threads, in both forms, fused or piped.
 
-use crate::work::{Work, docs};
+use crate::test_dir::{TestDir, docs};
 use std::fmt::Write;
 
-/// Some hundred documents of all kinds: files, lines, packed, empty, large, bad.
-fn corpus() -> Work {
-    let work = Work::new();
+/// Some hundred documents of all kinds: files, lines, compressed, empty, large, unreadable.
+fn corpus() -> TestDir {
+    let work = TestDir::new();
     let mut seed = 7_u64;
     let mut word = || {
         seed = seed
@@ -78,7 +78,7 @@ fn fused_and_piped_give_the_same_bytes() {
 }
 
 #[test]
-fn the_two_forms_are_twins() {
+fn ndjson_and_binary_streams_convert_into_each_other() {
     let work = corpus();
     for (tool, detail) in [("dedup-tokenize", "--spans"), ("dedup-blot", "--positions")] {
         let [text, binary] = [vec![detail, "c"], vec![detail, "--binary", "c"]]
@@ -93,7 +93,7 @@ fn the_two_forms_are_twins() {
 
 #[test]
 fn streams_can_be_joined_with_cat() {
-    let work = Work::with(&[("a", "some words"), ("b", "other words")]);
+    let work = TestDir::with(&[("a", "some words"), ("b", "other words")]);
     let both = work.run("dedup-tokenize", &["a", "b"]).ok();
     for form in ["", "--binary"] {
         let joined = work.shell(&format!(
@@ -113,15 +113,15 @@ fn streams_can_be_joined_with_cat() {
 }
 
 #[test]
-fn filters_in_the_middle_keep_working() {
-    let work = Work::with(&[("a", "some words"), ("b", "other words")]);
+fn an_ndjson_stream_can_be_filtered_with_grep() {
+    let work = TestDir::with(&[("a", "some words"), ("b", "other words")]);
     let ran = work.shell("dedup-tokenize a b | grep '\"doc\":\"b\"' | dedup-blot");
     assert_eq!(docs(&ran.ok()), ["b"]);
 }
 
 #[test]
-fn streams_are_read_from_named_files_and_packed() {
-    let work = Work::with(&[("a", "some words"), ("b", "other words")]);
+fn streams_are_read_from_compressed_files() {
+    let work = TestDir::with(&[("a", "some words"), ("b", "other words")]);
     work.shell("dedup-tokenize --binary a > t1; dedup-tokenize b | gzip > t2.ndjson.gz; dedup-tokenize --binary b | zstd -q > t3").ok();
     let direct = work.run("dedup-blot", &["a", "b"]).ok();
     assert!(work.run("dedup-blot", &["t1", "t2.ndjson.gz"]).ok() == direct);

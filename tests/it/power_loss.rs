@@ -1,26 +1,29 @@
-//! The power fails while a writer runs: what was there before is there, or what is to be, and what was reported as done.
+//! After a power loss the disk has the old state or the new one, and everything that was reported
+//! as done.
 //!
-//! `power_loss.py` runs each writer once under strace, follows what it syncs, and builds disks as a power loss could leave them; the
-//! real programs look at each of them and finish the work. Here some disks of each writer are tried, with `DEDUP_SOAK=1` all.
+//! `power_loss.py` runs each writer once under strace, tracks what it syncs, and builds disks as a
+//! power loss could leave them. The real programs read each disk and finish the work. These tests
+//! try some disks of each writer, with `DEDUP_SOAK=1` all.
 
-use crate::work::{Work, root};
+use crate::test_dir::{TestDir, root};
 use serde_json::{Value, json};
 
-/// Disks that are tried of each writer, but for those that are possible when it has ended: these are all tried.
+/// The number of disks to try for each writer. Disks that are possible after its end are always
+/// tried.
 const DISKS: u32 = 20;
 
-/// What an index holds, once it was found whole.
+/// Shell function that prints the content of an index after verifying it.
 const INDEX: &str = "look() { if [[ -e $1/manifest.json ]]; then dedup-index verify $1 && md5sum < $1/manifest.json; else echo none; fi; }; ";
 
 struct Case {
-    work: Work,
+    work: TestDir,
     fields: Value,
 }
 
 impl Case {
-    /// A writer, and a shell line that prints what it writes.
+    /// A writer, and a line of shell that prints the state of its output.
     fn new(name: &str, writer: &str, look: &str) -> Self {
-        let work = Work::new();
+        let work = TestDir::new();
         let text = |from: usize| {
             (from..from + 120)
                 .map(|n| format!("word{} ", n * n % 977))
@@ -36,7 +39,7 @@ impl Case {
         Self { work, fields }
     }
 
-    /// What is there before the writer comes.
+    /// Runs a line of shell before the writer.
     fn after(self, line: &str) -> Self {
         self.work.shell(&format!("cd r && {line}")).ok();
         self
@@ -47,8 +50,8 @@ impl Case {
         self
     }
 
-    /// The writer, or another line, finishes the work on every disk.
-    fn and_again(self) -> Self {
+    /// Runs the writer again on every disk; it must finish the work.
+    fn rerun(self) -> Self {
         let line = self.fields["writer"]
             .as_array()
             .unwrap()
@@ -90,18 +93,18 @@ fn words(line: &str) -> Vec<&str> {
 }
 
 #[test]
-fn a_new_index_in_new_directories_lasts() {
+fn a_new_index_in_new_directories_survives() {
     Case::new(
         "build",
         "dedup-index build --dictionary -o a/b/i ../c",
         "look a/b/i",
     )
-    .and_again()
+    .rerun()
     .check();
 }
 
 #[test]
-fn an_index_lasts_whatever_is_done_to_it() {
+fn a_changed_index_survives() {
     let old = "dedup-index build -q -o i ../c && dedup-index add -q i ../more/00.txt";
     for (name, writer) in [
         ("add", "dedup-index add i ../more"),
@@ -109,15 +112,12 @@ fn an_index_lasts_whatever_is_done_to_it() {
         ("sync", "dedup-index sync i ../c"),
         ("compact", "dedup-index compact i"),
     ] {
-        Case::new(name, writer, "look i")
-            .after(old)
-            .and_again()
-            .check();
+        Case::new(name, writer, "look i").after(old).rerun().check();
     }
 }
 
 #[test]
-fn what_sync_knows_of_files_lasts() {
+fn the_state_of_sync_survives() {
     let old = "dedup-index build -q -o i ../c";
     Case::new(
         "sync state",
@@ -130,11 +130,11 @@ fn what_sync_knows_of_files_lasts() {
 }
 
 #[test]
-fn indexes_that_are_joined_or_cut_last() {
+fn merged_and_split_indexes_survive() {
     let old = "dedup-index build -q -o i ../c && dedup-index build -q -o j ../more && dedup-index split --parts 3 -o old i";
     Case::new("merge", "dedup-index merge -o a/k i j", "look a/k")
         .after(old)
-        .and_again()
+        .rerun()
         .check();
     Case::new(
         "merge of parts",
@@ -142,7 +142,7 @@ fn indexes_that_are_joined_or_cut_last() {
         "look a/k",
     )
     .after(old)
-    .and_again()
+    .rerun()
     .check();
     let parts = "for part in p/0*; do look $part; done | grep -vc none";
     let parts = format!("{{ {parts} || :; }}");
@@ -153,9 +153,9 @@ fn indexes_that_are_joined_or_cut_last() {
 }
 
 #[test]
-fn an_index_of_shared_chunks_lasts() {
+fn an_index_of_shared_chunks_survives() {
     Case::new("spex", "dedup-spex -q --memory 1M -o a/i ../c", "look a/i")
-        .and_again()
+        .rerun()
         .check();
     Case::new(
         "spex --add",
@@ -163,11 +163,12 @@ fn an_index_of_shared_chunks_lasts() {
         "look i",
     )
     .after("dedup-spex -q --memory 1M -o i ../c")
-    .and_again()
+    .rerun()
     .check();
 }
 
-/// Prints of which no two are alike, and a line that counts how many of them a history holds, one after the other.
+/// Prints that all differ, and a line of shell that counts how many of them a history holds without
+/// a gap.
 fn prints(count: u64) -> (Vec<String>, String) {
     let mut state = 7_u64;
     let mut word = || {
@@ -191,7 +192,7 @@ fn prints(count: u64) -> (Vec<String>, String) {
 }
 
 #[test]
-fn a_history_holds_what_was_acknowledged() {
+fn acknowledged_entries_of_a_history_survive() {
     let (lines, look) = prints(60);
     let feed = |from: usize, of: usize| {
         lines[from..]
@@ -211,7 +212,7 @@ fn a_history_holds_what_was_acknowledged() {
         )
         .with("status", vec![0, 1])
     };
-    // Answers come when what they answer is on disk.
+    // Each answer waits for the sync of its entry.
     case("a new history", "each")
         .with("feed", feed(0, 7))
         .check();
@@ -223,7 +224,7 @@ fn a_history_holds_what_was_acknowledged() {
         .after(&old)
         .with("feed", feed(25, 4))
         .check();
-    // Answers come at once: what counts is the end.
+    // Answers do not wait for a sync, so only the end counts.
     case("a history that is synced at the end", "never")
         .with("feed", vec![lines.concat()])
         .with("acknowledges", false)
@@ -231,7 +232,7 @@ fn a_history_holds_what_was_acknowledged() {
 }
 
 #[test]
-fn a_run_of_tasks_lasts() {
+fn a_run_of_tasks_survives() {
     let hosts = "echo localhost slots=1 > hosts";
     let plan = "dedup-shard plan -o a/run --hosts hosts --parts 2 ../c";
     Case::new(
@@ -240,12 +241,12 @@ fn a_run_of_tasks_lasts() {
         "if [[ -e a/run/plan.json ]]; then dedup-shard status a/run --missing; else echo none; fi",
     )
     .after(hosts)
-    .and_again()
+    .rerun()
     .check();
     let old = format!("{hosts} && {plan}");
     Case::new("run", "dedup-shard run -q a/run", "look a/run/index")
         .after(&old)
-        .and_again()
+        .rerun()
         .check();
     let gathered = format!("{old} && dedup-shard run -q a/run && rm -r a/run/index*");
     Case::new(
@@ -254,7 +255,7 @@ fn a_run_of_tasks_lasts() {
         "look a/run/index",
     )
     .after(&gathered)
-    .and_again()
+    .rerun()
     .check();
     let owners = "cat a/run/index.owners 2> /dev/null || :";
     Case::new("owners", "dedup-shard task a/run gather", owners)
@@ -266,12 +267,12 @@ fn a_run_of_tasks_lasts() {
     );
     Case::new("run --base", "dedup-shard run -q b", "look i")
         .after(&based)
-        .and_again()
+        .rerun()
         .check();
 }
 
 #[test]
-fn a_file_that_is_written_with_an_option_lasts() {
+fn files_written_with_output_options_survive() {
     let index = "dedup-index build -q -o i ../c && echo old > out && cat ../c/*.txt > two.txt && cp two.txt one.txt && printf 'one.txt\\ttwo.txt\\n' > pairs";
     for writer in [
         "dedup-blot -q -o out ../c",
@@ -282,10 +283,10 @@ fn a_file_that_is_written_with_an_option_lasts() {
     ] {
         Case::new(writer, writer, "md5sum < out")
             .after(index)
-            .and_again()
+            .rerun()
             .check();
     }
-    // Many files, which are synced together when all are there.
+    // Many files, which are synced together at the end.
     let case = |writer: &str, look: &str| {
         Case::new(writer, writer, &format!("{{ {look}; }} || :"))
             .after(index)

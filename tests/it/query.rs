@@ -1,11 +1,11 @@
-//! dedup-query: ranked as brute force ranks, and with manners.
+//! dedup-query: answers match brute force, in order, with the right counts and exclusions.
 
-use crate::work::{Work, records};
+use crate::test_dir::{TestDir, records};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Blots and tokens.
+/// The blots of a document and its number of tokens.
 type Document = (BTreeSet<u32>, u32);
 
 fn documents(count: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Document>> {
@@ -40,7 +40,7 @@ fn stream<'d>(prefix: &str, documents: impl Iterator<Item = (usize, &'d Document
 }
 
 /// Matches of a query by brute force: id, shared, a_in_b, b_in_a, score; the best first.
-fn truth(
+fn matches_by_brute_force(
     all: &BTreeMap<usize, Document>,
     query: &Document,
     score: &str,
@@ -88,17 +88,18 @@ fn near(one: &Value, two: f64) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
     #[test]
-    fn answers_are_those_of_brute_force(
+    fn answers_match_brute_force(
         first in documents(0..12), second in documents(0..8), removed in prop::collection::btree_set(0_usize..12, 0..4), asked in documents(1..5), top in 1_usize..12,
         threshold in 0.0..0.8, max_df in prop::option::of(1_usize..6),
     ) {
-        let work = Work::new();
+        let work = TestDir::new();
         work.run_with("dedup-index", &["build", "-o", "i"], stream("d", first.iter().enumerate()).as_bytes()).ok();
         let mut all: BTreeMap<usize, Document> = first.iter().cloned().enumerate().collect();
         for at in removed.iter().filter(|at| all.remove(at).is_some()) {
             work.run("dedup-index", &["remove", "-q", "i", &format!("d{at:03}")]).ok();
         }
-        // They take the numbers of removed ones; the order of equal answers is that of ids all the same.
+        // New documents take the numbers of removed ones; matches of equal score are still ordered
+        // by id.
         let added = second.iter().enumerate().map(|(at, document)| (first.len() + at, document));
         work.run_with("dedup-index", &["add", "-q", "i"], stream("d", added.clone()).as_bytes()).ok();
         all.extend(added.map(|(at, document)| (at, document.clone())));
@@ -115,8 +116,8 @@ proptest! {
             prop_assert_eq!(answers.len(), asked.len());
             let mut any = false;
             for (answer, query) in answers.iter().zip(&asked) {
-                let mut expected = truth(&all, query, score, max_df.unwrap_or(usize::MAX));
-                // Rounding may decide otherwise at the very border.
+                let mut expected = matches_by_brute_force(&all, query, score, max_df.unwrap_or(usize::MAX));
+                // Rounding may decide either way exactly at the threshold.
                 let border: f64 = threshold.parse().unwrap();
                 prop_assume!(expected.iter().all(|found| (found.4 - border).abs() > 1e-9));
                 expected.retain(|found| found.4 >= border);
@@ -138,8 +139,8 @@ proptest! {
 
 const LICENCE: &str = "permission is hereby granted free of charge to any person obtaining a copy of this software to deal in it";
 
-fn library() -> Work {
-    let work = Work::with(&[
+fn library() -> TestDir {
+    let work = TestDir::with(&[
         ("c/ferry.txt", format!("The ferry leaves the harbour at nine every morning and comes back at noon. {LICENCE}")),
         ("c/garden.txt", format!("Nothing grows in this garden but thistles and a single very old apple tree. {LICENCE}")),
         ("c/copy.txt", "NOTHING grows in this garden — but thistles,\nand a single\nvery old apple-tree!".to_owned()),
@@ -155,7 +156,7 @@ fn library() -> Work {
 }
 
 #[test]
-fn copies_are_found_whatever_the_line_breaks_case_and_punctuation() {
+fn line_breaks_case_and_punctuation_do_not_matter() {
     let work = library();
     let ran = work.run("dedup-query", &["i", "essay.txt", "--format", "tsv"]);
     assert_eq!(
@@ -184,7 +185,7 @@ fn copies_are_found_whatever_the_line_breaks_case_and_punctuation() {
 }
 
 #[test]
-fn what_is_left_out_does_not_count() {
+fn excluded_text_does_not_count() {
     let work = library();
     let query = |more: &[&str]| {
         work.run(
@@ -198,7 +199,7 @@ fn what_is_left_out_does_not_count() {
     work.run("dedup-index", &["build", "-o", "ref", "licence.txt"])
         .ok();
     assert_eq!(query(&["--exclude-index", "ref"]).code(), 1);
-    // What is left of a document is the whole: it is in the copy to a hundred per cent.
+    // Containment refers to the remaining blots of a document: all of them are in the copy.
     let ran = work
         .run(
             "dedup-query",
@@ -236,7 +237,7 @@ fn what_is_left_out_does_not_count() {
 }
 
 #[test]
-fn a_stream_is_answered_in_order_as_it_comes() {
+fn each_line_of_a_stream_is_answered_before_the_next_is_read() {
     let work = library();
     let line = |id: &str, text: &str| format!("{{\"id\":\"{id}\",\"text\":\"{text}\"}}\n");
     let asked = [
@@ -257,7 +258,7 @@ fn a_stream_is_answered_in_order_as_it_comes() {
         ran.ok_text(),
         format!("{found}{{\"doc\":\"b\",\"matches\":[]}}\n{found}")
     );
-    // The answer to a line is there before the next line is.
+    // The answer to a line arrives before the next line is sent.
     let script = "mkfifo in out; dedup-query i --stream --top 1 < in > out & exec 3> in 4< out
         for n in 1 2 3; do echo '{\"id\":\"x\",\"text\":\"nothing grows in this garden but thistles and a single\"}' >&3; read -t 20 -r answer <&4; echo \"$answer\" | jq -r '.matches[0].doc'; done
         exec 3>&- 4<&-; wait";
@@ -265,7 +266,7 @@ fn a_stream_is_answered_in_order_as_it_comes() {
 }
 
 #[test]
-fn a_blot_leads_to_its_text() {
+fn the_verb_blot_shows_the_text_of_a_blot() {
     let work = library();
     let blot = work
         .shell("dedup-blot c/copy.txt | jq -r 'select(.doc) | .blots[0]'")
@@ -298,7 +299,7 @@ fn a_blot_leads_to_its_text() {
 }
 
 #[test]
-fn estimates_say_so_and_parts_are_refused() {
+fn estimates_are_marked_and_parts_of_an_index_are_refused() {
     let work = library();
     work.run(
         "dedup-index",

@@ -1,6 +1,6 @@
-//! Schemes: what each finds that others do not, and several in one index.
+//! Blot schemes: copies that only one of them finds, and several schemes in one index.
 
-use crate::work::{Work, records};
+use crate::test_dir::{TestDir, records};
 use proptest::prelude::*;
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -9,8 +9,8 @@ const REWORDED: &str = "Each evening, to guide boats of fishermen into their saf
 const MISREAD: &str = "Tbe old Iighthouse kceper cl1mbed the narrow sta irs eve ry evening to l ight thelamp thatguided fishing boat5 safely into tbe harb0ur";
 const OTHER: &str = "Nothing grows in this garden but thistles, nettles and a single apple tree which has not borne any fruit for twenty years";
 
-fn library(scheme: &str) -> Work {
-    let work = Work::with(&[
+fn library(scheme: &str) -> TestDir {
+    let work = TestDir::with(&[
         ("c/source.txt", SOURCE),
         ("c/other.txt", OTHER),
         ("reworded.txt", REWORDED),
@@ -25,8 +25,8 @@ fn library(scheme: &str) -> Work {
     work
 }
 
-/// The documents that are found for another, and how many blots they share.
-fn found(work: &Work, document: &str) -> Vec<(String, u64)> {
+/// The documents found for a query, and the number of shared blots.
+fn found(work: &TestDir, document: &str) -> Vec<(String, u64)> {
     let ran = work.run("dedup-query", &["i", document]);
     records(&ran.0.stdout)
         .iter()
@@ -40,7 +40,7 @@ fn found(work: &Work, document: &str) -> Vec<(String, u64)> {
 }
 
 #[test]
-fn each_scheme_has_its_strength() {
+fn each_scheme_finds_its_kind_of_copy() {
     for (scheme, finds_reworded, finds_misread) in [
         ("ordered", false, false),
         ("sorted:5", false, false),
@@ -68,7 +68,7 @@ fn each_scheme_has_its_strength() {
 }
 
 #[test]
-fn a_query_uses_all_schemes() {
+fn a_query_uses_all_schemes_of_the_index() {
     let alone = ["ordered:5", "context:3", "letters:10"]
         .map(|scheme| found(&library(scheme), "misread.txt"));
     let together = found(&library("ordered:5,context:3,letters:10"), "misread.txt");
@@ -81,7 +81,7 @@ fn a_query_uses_all_schemes() {
 }
 
 #[test]
-fn the_text_behind_a_blot_is_shown_whatever_its_scheme() {
+fn the_text_of_a_blot_is_shown_for_every_scheme() {
     let work = library("ordered:4,spaced:1101,context:2,letters:12");
     let lines = records(
         &work
@@ -155,7 +155,7 @@ fn bytes_of(index: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[test]
-fn every_way_gives_the_same_index_of_several_schemes() {
+fn every_way_to_build_gives_the_same_index_of_several_schemes() {
     let work = library("ordered:3,sorted,context,letters:8/winnow:4");
     let expected = bytes_of(&work.path("i"));
     for (name, line) in [
@@ -183,7 +183,7 @@ fn every_way_gives_the_same_index_of_several_schemes() {
         work.shell(&format!("set -o pipefail; {line}")).ok();
         assert!(bytes_of(&work.path(name)) == expected, "{name}");
     }
-    // What is added, and what is asked about, is made as the index was.
+    // Documents that are added or queried use the schemes of the index.
     work.write("c/third.txt", SOURCE.replace("lamp", "lantern"));
     work.run("dedup-index", &["add", "-q", "i", "c/third.txt"])
         .ok();
@@ -214,7 +214,7 @@ fn every_way_gives_the_same_index_of_several_schemes() {
 }
 
 #[test]
-fn spans_are_of_text_that_stands_word_for_word() {
+fn spans_cover_only_verbatim_text() {
     let work = library("context:3,ordered:8");
     let spans = |index: &str| work.run("dedup-extract", &["spans", index, "c"]);
     work.run("dedup-index", &["build", "-q", "-o", "plain", "c"])
@@ -239,7 +239,7 @@ fn spans_are_of_text_that_stands_word_for_word() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn contradictory_schemes_are_refused() {
     let work = library("context:3");
     for (line, expected) in [
         (
@@ -281,10 +281,11 @@ fn what_makes_no_sense_is_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
-    /// The blots of several schemes are those of each, by first token and then by scheme.
+    /// The blots of several schemes are the union of each scheme's, by first token and then by
+    /// scheme.
     #[test]
-    fn several_are_the_union_of_each(words in prop::collection::vec("[a-d]{1,6}|[0-9]{1,2}|é[a-c]{3,5}|漢|字", 0..60)) {
-        let work = Work::new();
+    fn several_schemes_give_the_union_of_their_blots(words in prop::collection::vec("[a-d]{1,6}|[0-9]{1,2}|é[a-c]{3,5}|漢|字", 0..60)) {
+        let work = TestDir::new();
         work.write("d.txt", words.join(" "));
         let blots = |scheme: &str| -> Vec<(u64, String)> {
             let lines = records(&work.run("dedup-blot", &["--scheme", scheme, "--positions", "d.txt"]).ok());

@@ -1,25 +1,25 @@
 //! The scripts of scripts/evaluate and scripts/bench, with and without their corpora.
 
-use crate::work::{Ran, Work, root};
+use crate::test_dir::{RunResult, TestDir, root};
 use assert_cmd::cargo::cargo_bin;
 use std::{fs, process::Command};
 
-/// A sentence that both documents of the corpus have, and what is around it.
+/// A sentence of both documents of the corpus.
 const COPY: &str = "The keeper of the light wrote every evening into a large black book what ships had passed and how the wind had turned since noon.";
 
 /// Runs a script of scripts/evaluate with its own cache and shared directory.
-fn script(work: &Work, name: &str, arguments: &[&str]) -> Ran {
+fn script(work: &TestDir, name: &str, arguments: &[&str]) -> RunResult {
     let mut command = Command::new(root().join("scripts/evaluate").join(name));
     command.args(arguments).current_dir(work.dir.path());
     command
         .env("DEDUP_BIN", cargo_bin("dedup-query").parent().unwrap())
         .env("DEDUP_CACHE", work.path("cache"))
         .env("DEDUP_SHARED", work.path("shared"));
-    Ran(command.output().unwrap())
+    RunResult(command.output().unwrap())
 }
 
-/// A plagiarism corpus of one pair with one passage, packed like the real one.
-fn with_archive() -> Work {
+/// A plagiarism corpus of one pair with one passage, in an archive like the real one.
+fn with_archive() -> TestDir {
     let source =
         format!("Nobody remembers the name of that island. {COPY} In spring the boats came back.");
     let suspicious =
@@ -30,7 +30,7 @@ fn with_archive() -> Work {
          source_reference=\"source-document1.txt\" source_offset=\"{from}\" source_length=\"{length}\" /></document>",
         length = COPY.len()
     );
-    let work = Work::with(&[
+    let work = TestDir::with(&[
         (
             "pan-13-train/susp/suspicious-document1.txt",
             suspicious.as_str(),
@@ -55,7 +55,7 @@ fn with_archive() -> Work {
 
 #[test]
 fn a_section_without_its_corpus_is_skipped_with_a_message() {
-    let work = Work::new();
+    let work = TestDir::new();
     let sections = ["lengths", "damaged", "passages", "sources", "calibrate"];
     let ran = script(&work, "all", &sections);
     assert_eq!(
@@ -107,7 +107,7 @@ fn the_plagiarism_corpus_is_unpacked_into_the_cache() {
             && table.contains("Command: `scripts/evaluate/passages`, "),
         "{table}"
     );
-    // Once it is there, nothing else is needed, and nothing else was left in the cache.
+    // After unpacking, the archive is not needed, and the cache has no other files.
     fs::remove_dir_all(work.path("shared")).unwrap();
     let again = script(&work, "passages", &[]).ok_text();
     assert!(again.contains("1 pairs in "), "{again}");
@@ -136,11 +136,13 @@ fn results() -> String {
 fn an_empty_text_does_not_replace_a_table() {
     let before = results();
     let line = "import sys; sys.dont_write_bytecode = True; sys.path.insert(0, sys.argv[1]); import measure; measure.write('versions', ' \\n')";
-    let ran = Ran(Command::new("python3")
-        .args(["-c", line])
-        .arg(root().join("scripts/bench"))
-        .output()
-        .unwrap());
+    let ran = RunResult(
+        Command::new("python3")
+            .args(["-c", line])
+            .arg(root().join("scripts/bench"))
+            .output()
+            .unwrap(),
+    );
     assert!(
         ran.code() == 1
             && ran
@@ -152,7 +154,7 @@ fn an_empty_text_does_not_replace_a_table() {
     assert_eq!(results(), before);
 }
 
-/// Each section that a script can write has its marks in one results page, once.
+/// Each section that a script can write has its marks in exactly one results page.
 #[test]
 fn every_section_has_its_marks() {
     let page = results();
@@ -164,10 +166,12 @@ fn every_section_has_its_marks() {
     };
     let (starts, ends) = (marks("bench"), marks("end"));
     assert_eq!(starts, ends);
-    let help = Ran(Command::new(root().join("scripts/evaluate/all"))
-        .arg("--help")
-        .output()
-        .unwrap())
+    let help = RunResult(
+        Command::new(root().join("scripts/evaluate/all"))
+            .arg("--help")
+            .output()
+            .unwrap(),
+    )
     .ok_text();
     let sections = help
         .lines()

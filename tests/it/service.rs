@@ -1,6 +1,6 @@
-//! dedup-query serve: many clients, slow ones, wrong ones, and the end of a server.
+//! dedup-query serve: many clients, slow clients, invalid requests, and the end of a server.
 
-use crate::work::{Work, records};
+use crate::test_dir::{TestDir, records};
 use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
@@ -13,18 +13,18 @@ use std::{
     thread,
 };
 
-/// A server of its own, killed when it is let go of.
+/// A running server, killed when dropped.
 pub struct Server {
     child: Child,
-    /// As the readiness line names it.
+    /// The address in the readiness line.
     pub address: String,
     pub entries: u64,
     told: BufReader<ChildStderr>,
 }
 
 impl Server {
-    /// Starts one and waits until it is ready.
-    pub fn start(work: &Work, arguments: &[&str]) -> Self {
+    /// Starts a server and waits until it is ready.
+    pub fn start(work: &TestDir, arguments: &[&str]) -> Self {
         Self::of(work.command("dedup-query", arguments))
     }
 
@@ -53,8 +53,8 @@ impl Server {
         }
     }
 
-    /// The usual one, on a Unix socket.
-    pub fn unix(work: &Work, more: &[&str]) -> Self {
+    /// A server with the usual options on a Unix socket.
+    pub fn unix(work: &TestDir, more: &[&str]) -> Self {
         Self::start(
             work,
             &[
@@ -73,7 +73,7 @@ impl Server {
         )
     }
 
-    pub fn connect(&self, work: &Work) -> Client {
+    pub fn connect(&self, work: &TestDir) -> Client {
         match self.address.split_once(':').unwrap() {
             ("unix", path) => Client::over(UnixStream::connect(work.path(path)).unwrap()),
             (_, host) => {
@@ -97,7 +97,7 @@ impl Server {
         );
     }
 
-    /// Its status, and what else it said.
+    /// Sends a signal; returns the exit status and the rest of stderr.
     pub fn end(self, signal: &str) -> (Option<i32>, String) {
         self.signal(signal);
         self.wait()
@@ -109,7 +109,7 @@ impl Server {
         (self.child.wait().unwrap().code(), told)
     }
 
-    /// The next line it says.
+    /// The next line on stderr.
     pub fn told(&mut self) -> String {
         let mut line = String::new();
         self.told.read_line(&mut line).unwrap();
@@ -168,7 +168,7 @@ impl Client {
         self.line()
     }
 
-    /// Sends all and closes its side; everything is answered all the same.
+    /// Sends all lines and closes the sending side; all lines are still answered.
     pub fn ask_all(mut self, lines: &str) -> String {
         let output = self.output;
         let lines = lines.to_owned();
@@ -191,7 +191,7 @@ impl Client {
     }
 }
 
-/// Documents whose words no other `who` has; some of them alike.
+/// Documents whose words no other `who` has; some are similar.
 pub fn documents(who: usize, count: usize) -> String {
     let text = |seed: usize| {
         (0..60)
@@ -209,17 +209,17 @@ pub fn documents(who: usize, count: usize) -> String {
     (0..count).map(line).collect()
 }
 
-fn alone(lines: &str, more: &[&str]) -> String {
+fn answers_without_server(lines: &str, more: &[&str]) -> String {
     let arguments = [&["history", "h", "--min-similarity", "0.9"], more].concat();
-    Work::new()
+    TestDir::new()
         .run_with("dedup-query", &arguments, lines.as_bytes())
         .stdout()
 }
 
 #[test]
-fn many_clients_get_what_each_would_get_alone() {
+fn many_clients_get_the_answers_each_would_get_alone() {
     for listen in ["unix:s", "tcp:127.0.0.1:0"] {
-        let work = Work::new();
+        let work = TestDir::new();
         let server = Server::start(
             &work,
             &[
@@ -237,24 +237,28 @@ fn many_clients_get_what_each_would_get_alone() {
             for who in 0..8 {
                 let (client, lines) = (server.connect(&work), documents(who, 600));
                 scope.spawn(move || {
-                    assert!(client.ask_all(&lines) == alone(&lines, &[]), "client {who}")
+                    assert!(
+                        client.ask_all(&lines) == answers_without_server(&lines, &[]),
+                        "client {who}"
+                    )
                 });
             }
         });
         drop(idle);
         assert_eq!(server.end("TERM"), (Some(0), String::new()));
         assert!(!work.path("s").exists());
-        // All is there: what was served is an ordinary history.
+        // The server's history is an ordinary history with all documents.
         let server = Server::unix(&work, &["--no-add"]);
         assert_eq!(server.entries, 8 * 600);
         assert_eq!(server.end("INT").0, Some(0));
     }
 }
 
-/// Long documents are read by other threads than short ones, and a signal may come meanwhile: each is answered in its place, or not at all.
+/// Long documents are read by other threads than short ones, and a signal may arrive meanwhile:
+/// each document is answered in order, or not at all.
 #[test]
-fn long_and_short_documents_are_answered_in_their_order() {
-    let work = Work::new();
+fn long_and_short_documents_are_answered_in_order() {
+    let work = TestDir::new();
     let server = Server::unix(&work, &["--threads", "3"]);
     let lengthen = |who: usize, number: usize, line: &str| {
         let more = (0..[0, 3, 400, 0, 20_000][number % 5])
@@ -273,12 +277,15 @@ fn long_and_short_documents_are_answered_in_their_order() {
         for who in 0..3 {
             let (client, lines) = (server.connect(&work), lines(who));
             scope.spawn(move || {
-                assert!(client.ask_all(&lines) == alone(&lines, &[]), "client {who}")
+                assert!(
+                    client.ask_all(&lines) == answers_without_server(&lines, &[]),
+                    "client {who}"
+                )
             });
         }
     });
     let mut client = server.connect(&work);
-    let (mut output, expected) = (client.output, alone(&lines(3), &[]));
+    let (mut output, expected) = (client.output, answers_without_server(&lines(3), &[]));
     let sender = thread::spawn(move || drop(output.write_all(lines(3).as_bytes())));
     let mut answers = String::new();
     client.input.read_line(&mut answers).unwrap();
@@ -294,8 +301,8 @@ fn long_and_short_documents_are_answered_in_their_order() {
 }
 
 #[test]
-fn prints_streams_and_other_requests() {
-    let work = Work::with(&[("a", "Lorem, ipsum!"), ("b", "...")]);
+fn prints_streams_and_control_requests_are_answered() {
+    let work = TestDir::with(&[("a", "Lorem, ipsum!"), ("b", "...")]);
     let server = Server::unix(&work, &["--top", "2"]);
     assert_eq!(
         fs::metadata(work.path("s")).unwrap().permissions().mode() & 0o777,
@@ -308,7 +315,7 @@ fn prints_streams_and_other_requests() {
         )
     };
     assert_eq!(client.ask("{\"hello\":1}"), hello(0));
-    // A whole stream of prints: its header and its end need no answer.
+    // A whole stream of prints: its header and its end get no answer.
     let stream = work
         .run("dedup-blot", &["--scheme", "minhash:256", "a", "b"])
         .ok_text();
@@ -341,7 +348,7 @@ fn prints_streams_and_other_requests() {
         found("y").replace("\"doc\":\"a\"", "\"doc\":\"x\"")
     );
     assert_eq!(server.end("TERM").0, Some(0));
-    // Only read: nothing is added, whatever is asked for.
+    // A read-only server adds nothing, whatever the request says.
     let server = Server::unix(&work, &["--no-add"]);
     let mut client = server.connect(&work);
     assert_eq!(
@@ -359,8 +366,8 @@ fn prints_streams_and_other_requests() {
 }
 
 #[test]
-fn wrong_lines_are_answered_in_their_place() {
-    let work = Work::new();
+fn invalid_lines_are_answered_in_order() {
+    let work = TestDir::new();
     let server = Server::unix(&work, &[]);
     let lines = "{\"id\":\"a\",\"text\":\"one two\"}\nno JSON\n\n{\"id\":\"b\"}\n{\"id\":\"c\",\"text\":\"one two\"}\r\n{\"id\":\"d\",\"text\":\"\u{e9}\"}";
     let answers = server.connect(&work).ask_all(lines);
@@ -388,8 +395,8 @@ fn wrong_lines_are_answered_in_their_place() {
 }
 
 #[test]
-fn a_line_without_an_end_ends_the_connection() {
-    let work = Work::new();
+fn a_line_above_the_limit_closes_the_connection() {
+    let work = TestDir::new();
     let server = Server::unix(&work, &[]);
     let mut client = server.connect(&work);
     assert_eq!(
@@ -397,7 +404,7 @@ fn a_line_without_an_end_ends_the_connection() {
         "{\"doc\":\"a\",\"best\":null}\n"
     );
     let block = vec![b'x'; 1 << 20];
-    // It hangs up when it has seen enough.
+    // The server closes the connection at the limit.
     while client.output.write_all(&block).is_ok() {}
     assert_eq!(
         client.line(),
@@ -410,9 +417,9 @@ fn a_line_without_an_end_ends_the_connection() {
 }
 
 #[test]
-fn who_never_reads_stops_only_itself() {
+fn a_client_that_never_reads_blocks_only_itself() {
     for listen in ["unix:s", "tcp:127.0.0.1:0"] {
-        let work = Work::new();
+        let work = TestDir::new();
         let server = Server::start(
             &work,
             &[
@@ -441,7 +448,8 @@ fn who_never_reads_stops_only_itself() {
             "{{\"id\":\"{}\",\"text\":\"same words\",\"add\":false}}\n",
             "long".repeat(50)
         );
-        // Sends until it is not read from any more. Meanwhile and after it others are served at once.
+        // Sends until the server stops reading. Meanwhile and afterwards other clients are answered
+        // at once.
         let (mut sent, mut waits) = (0, 0);
         let mut other = server.connect(&work);
         while waits < 50 {
@@ -461,19 +469,20 @@ fn who_never_reads_stops_only_itself() {
                 "everything is read, and nothing is taken back"
             );
         }
-        // At the end it is not waited for, not for ever.
+        // At the end the server does not wait forever for this client.
         assert_eq!(server.end("TERM"), (Some(0), String::new()));
     }
 }
 
-/// Half a line, and then nothing: others are served, and the rest of it is waited for.
+/// A client sends half a line and then nothing: others are answered, and the server waits for the
+/// rest.
 #[test]
-fn half_a_line_stops_only_who_sent_it() {
-    let work = Work::new();
+fn half_a_line_blocks_only_its_client() {
+    let work = TestDir::new();
     let server = Server::unix(&work, &["--client-memory", "1M"]);
     let mut idle = server.connect(&work);
     idle.send("{\"id\":\"i\",\"text\":\"some");
-    // Another one has most of what there is for long lines.
+    // Another client uses most of the memory for long lines.
     let mut long = server.connect(&work);
     long.send(&format!(
         "{{\"id\":\"l\",\"text\":\"{}",
@@ -487,7 +496,7 @@ fn half_a_line_stops_only_who_sent_it() {
             format!("{{\"doc\":\"{id}\",\"best\":null}}\n")
         );
     }
-    // A third finds no room for its own.
+    // A third client gets no memory for its line.
     let mut more = server.connect(&work);
     let _ = more
         .output
@@ -498,7 +507,7 @@ fn half_a_line_stops_only_who_sent_it() {
     );
     assert_eq!(idle.ask(" words\"}"), "{\"doc\":\"i\",\"best\":null}\n");
     assert_eq!(long.ask("\"}"), "{\"doc\":\"l\",\"best\":null}\n");
-    // Now there is room.
+    // Now there is memory again.
     let line = format!("{{\"id\":\"m\",\"text\":\"{}\"}}", "more ".repeat(120_000));
     assert_eq!(
         server.connect(&work).ask(&line),
@@ -508,8 +517,8 @@ fn half_a_line_stops_only_who_sent_it() {
 }
 
 #[test]
-fn ids_have_a_length_that_can_be_kept() {
-    let work = Work::new();
+fn ids_above_the_length_limit_are_refused() {
+    let work = TestDir::new();
     let server = Server::unix(&work, &[]);
     let (id, longer) = ("i".repeat(65_536), "i".repeat(65_537));
     let mut client = server.connect(&work);
@@ -545,10 +554,10 @@ fn ids_have_a_length_that_can_be_kept() {
     assert_eq!(ran.stderr(), format!("dedup-query: stdin:1: {told}\n"));
 }
 
-/// A client whose machine went away without a word must not keep its place for ever: the system looks after it.
+/// A client whose machine disappeared must not occupy its slot forever: TCP keepalive is on.
 #[test]
-fn peers_on_tcp_are_asked_whether_they_are_there() {
-    let work = Work::new();
+fn tcp_connections_use_keepalive() {
+    let work = TestDir::new();
     let server = Server::start(
         &work,
         &[
@@ -567,7 +576,8 @@ fn peers_on_tcp_are_asked_whether_they_are_there() {
         return eprintln!("no table of connections here: skipped");
     };
     let port: u16 = server.address.rsplit_once(':').unwrap().1.parse().unwrap();
-    // Its own end of an open connection, with a timer of kind 2 that ends in at most 60 seconds.
+    // The server's end of an open connection, with a keepalive timer (kind 2) of at most 60
+    // seconds.
     let fields = |line: &str| {
         line.split_whitespace()
             .map(str::to_owned)
@@ -585,10 +595,11 @@ fn peers_on_tcp_are_asked_whether_they_are_there() {
     );
 }
 
-/// Files are being made and merged when it is told to end: it does not wait for them, and all that was answered is there.
+/// The server gets a signal while it writes and merges segments: it does not wait for them, and
+/// everything that was answered is there.
 #[test]
-fn an_end_while_files_are_made_loses_nothing() {
-    let work = Work::new();
+fn a_signal_while_segments_are_written_loses_nothing() {
+    let work = TestDir::new();
     for sync in ["never", "100ms"] {
         let _ = fs::remove_dir_all(work.path("h"));
         let server = Server::unix(&work, &["--file-entries", "20", "--sync-every", sync]);
@@ -607,7 +618,7 @@ fn an_end_while_files_are_made_loses_nothing() {
         assert!(!work.path("h/lock").exists());
         let entries = 700 + rest.lines().count() as u64;
         assert_eq!(Server::unix(&work, &["--no-add"]).entries, entries);
-        // The next one sweeps and goes on; in the end nothing is left over.
+        // The next server removes leftovers and continues; at the end no file is left over.
         let server = Server::unix(&work, &["--file-entries", "20"]);
         assert_eq!(server.entries, entries);
         assert_eq!(server.end("TERM"), (Some(0), String::new()));
@@ -615,8 +626,8 @@ fn an_end_while_files_are_made_loses_nothing() {
 }
 
 #[test]
-fn nothing_that_was_answered_is_lost_and_nothing_else_is_there() {
-    let work = Work::new();
+fn the_history_holds_exactly_the_answered_documents() {
+    let work = TestDir::new();
     let server = Server::unix(&work, &[]);
     let mut client = server.connect(&work);
     let lines = documents(1, 5000);
@@ -643,10 +654,11 @@ fn nothing_that_was_answered_is_lost_and_nothing_else_is_there() {
     assert_eq!(server.entries, (first.len() + answered.len()) as u64);
 }
 
-/// What --sync-every each has answered is there, and the socket that is left is replaced.
+/// With --sync-every each, everything answered survives a kill, and the leftover socket is
+/// replaced.
 #[test]
-fn a_kill_loses_nothing_that_was_answered() {
-    let work = Work::new();
+fn answered_documents_survive_a_kill() {
+    let work = TestDir::new();
     for sync in ["each", "100ms", "never"] {
         let _ = fs::remove_dir_all(work.path("h"));
         let server = Server::unix(&work, &["--sync-every", sync]);
@@ -671,10 +683,10 @@ fn a_kill_loses_nothing_that_was_answered() {
     }
 }
 
-/// A disk that is full ends the service; what was answered before is there.
+/// A full disk ends the service; everything answered before is there.
 #[test]
-fn who_cannot_write_says_so_and_ends() {
-    let work = Work::new();
+fn a_server_that_cannot_write_reports_it_and_ends() {
+    let work = TestDir::new();
     let mut command = Command::new("bash");
     let program = work.command("dedup-query", &[]).get_program().to_owned();
     command
@@ -708,8 +720,8 @@ fn who_cannot_write_says_so_and_ends() {
 }
 
 #[test]
-fn sockets_of_others_are_left_alone() {
-    let work = Work::with(&[("file", "x")]);
+fn sockets_of_other_processes_are_left_alone() {
+    let work = TestDir::with(&[("file", "x")]);
     let serve = |history: &str, listen: &str| {
         let ran = work.run(
             "dedup-query",
@@ -744,7 +756,7 @@ fn sockets_of_others_are_left_alone() {
         );
     }
     drop(server);
-    // Another process has put its own there: it stays.
+    // Another process has put its own socket there; it stays.
     let server = Server::unix(&work, &[]);
     fs::remove_file(work.path("s")).unwrap();
     let _other = UnixListener::bind(work.path("s")).unwrap();
@@ -767,11 +779,11 @@ fn sockets_of_others_are_left_alone() {
 }
 
 #[test]
-fn no_more_clients_than_allowed() {
-    let work = Work::new();
+fn clients_above_the_limit_are_refused() {
+    let work = TestDir::new();
     let server = Server::unix(&work, &["--max-clients", "2"]);
     let mut two = [server.connect(&work), server.connect(&work)];
-    // Both are in when both were answered.
+    // Both clients are connected once both were answered.
     for client in &mut two {
         assert!(client.ask("{\"hello\":1}").starts_with("{\"hello\":1,"));
     }
@@ -781,7 +793,7 @@ fn no_more_clients_than_allowed() {
     );
     let [mut first, second] = two;
     second.ask_all("");
-    // Its place is free as soon as its end was seen.
+    // Its slot is free as soon as the server has seen its end.
     while !server
         .connect(&work)
         .ask("{\"hello\":1}")
@@ -791,8 +803,8 @@ fn no_more_clients_than_allowed() {
 }
 
 #[test]
-fn what_makes_no_sense_of_a_service_is_refused() {
-    let work = Work::new();
+fn contradictory_service_options_are_refused() {
+    let work = TestDir::new();
     for (command, told) in [
         (
             "dedup-query serve --lines unix:s",

@@ -1,16 +1,18 @@
-//! An index built in slices and ranges is the index that one machine builds.
+//! dedup-shard on this machine: an index built in slices and ranges equals the index of a single
+//! build.
 
-use crate::counts::{CountedTable, count};
-use crate::work::{Ran, Work};
+use crate::range_counts::{CountedTable, count};
+use crate::test_dir::{RunResult, TestDir};
 use std::{
     fs,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
-/// Files of all kinds; some are copies of others, some share passages, some are binary, hidden or odd.
-pub fn corpus() -> Work {
-    let work = Work::new();
+/// Files of all kinds; some are copies of others, some share passages, some are binary, hidden or
+/// have odd names.
+pub fn corpus() -> TestDir {
+    let work = TestDir::new();
     let words = |from: usize, count: usize| {
         (from..from + count)
             .map(|n| format!("w{n}"))
@@ -46,9 +48,9 @@ pub fn corpus() -> Work {
     work
 }
 
-/// The same kinds of things, in less time.
-pub fn small_corpus() -> Work {
-    let work = Work::new();
+/// A smaller corpus of the same kinds, for faster tests.
+pub fn small_corpus() -> TestDir {
+    let work = TestDir::new();
     let words = |from: usize, count: usize| {
         (from..from + count)
             .map(|n| format!("w{n}"))
@@ -79,7 +81,7 @@ pub fn small_corpus() -> Work {
     work
 }
 
-pub fn plan(work: &Work, hosts: &str, more: &str) -> Ran {
+pub fn plan(work: &TestDir, hosts: &str, more: &str) -> RunResult {
     work.write("hosts", hosts);
     work.shell(&format!(
         "rm -rf r && dedup-shard plan -o r --hosts hosts {more}"
@@ -87,7 +89,7 @@ pub fn plan(work: &Work, hosts: &str, more: &str) -> Ran {
 }
 
 #[track_caller]
-pub fn ensure_as_built(work: &Work, more: &str) {
+pub fn ensure_equals_build(work: &TestDir, more: &str) {
     let plan: serde_json::Value = serde_json::from_slice(&work.read("r/plan.json")).unwrap();
     let parts = if more.contains("--parts") {
         String::new()
@@ -129,18 +131,18 @@ fn any_hosts_slots_and_parts_give_the_same_bytes() {
     ] {
         plan(&work, hosts, more).ok();
         work.shell("dedup-shard run r -j 3").ok();
-        ensure_as_built(&work, more);
+        ensure_equals_build(&work, more);
     }
 }
 
 #[test]
-fn streams_and_lists_pass_and_an_empty_corpus_is_refused() {
+fn streams_and_file_lists_are_accepted_and_an_empty_corpus_is_refused() {
     let work = corpus();
     work.shell("dedup-tokenize --tokenizer char:9 c/0*.txt > first.jsonl; find c -name '1*.txt' -print0 | sort -z > list; mkdir none").ok();
     for more in ["first.jsonl c/20.txt c/21.txt", "--files-from list -0"] {
         plan(&work, "a slots=3\n", more).ok();
         work.shell("dedup-shard run r").ok();
-        ensure_as_built(&work, more);
+        ensure_equals_build(&work, more);
     }
     plan(&work, "a slots=3\n", "none").ok();
     let ran = work.shell("dedup-shard run r");
@@ -153,7 +155,7 @@ fn streams_and_lists_pass_and_an_empty_corpus_is_refused() {
 }
 
 #[test]
-fn make_and_tasks_by_hand_do_the_same() {
+fn make_and_manual_tasks_give_the_same_index() {
     let work = corpus();
     plan(&work, "a slots=3\n", "--parts 2 c").ok();
     let ran = work.shell("make -s -C r -j2");
@@ -161,7 +163,7 @@ fn make_and_tasks_by_hand_do_the_same() {
         (ran.code(), ran.stdout(), ran.stderr()),
         (0, String::new(), String::new())
     );
-    ensure_as_built(&work, "--parts 2 c");
+    ensure_equals_build(&work, "--parts 2 c");
     assert_eq!(
         work.shell("make -C r -j2 2>&1 | grep -c 'up to date'")
             .stdout(),
@@ -184,7 +186,7 @@ fn make_and_tasks_by_hand_do_the_same() {
     );
     work.shell("dedup-shard status r --missing | xargs dedup-shard task r")
         .ok();
-    ensure_as_built(&work, "--parts 2 c");
+    ensure_equals_build(&work, "--parts 2 c");
     assert_eq!(work.shell("dedup-shard status r --missing").ok_text(), "");
     let status = work.shell("dedup-shard status r").ok_text();
     assert_eq!(
@@ -212,8 +214,8 @@ fn make_and_tasks_by_hand_do_the_same() {
 }
 
 #[test]
-fn names_are_nothing_but_names() {
-    let work = Work::new();
+fn hostile_file_names_are_not_interpreted() {
+    let work = TestDir::new();
     let odd = [
         "a b",
         "it's",
@@ -252,7 +254,7 @@ fn names_are_nothing_but_names() {
             .current_dir(&inner)
             .output()
             .unwrap();
-        Ran(output).ok();
+        RunResult(output).ok();
     };
     run("echo 'a slots=4' > ../hosts; dedup-index build -o ../i --parts 8 ./*");
     for line in [
@@ -285,8 +287,8 @@ fn names_are_nothing_but_names() {
     );
 }
 
-/// What build says, with another name in front.
-pub fn told_by_build(work: &Work, more: &str) -> Vec<String> {
+/// The messages of dedup-index build, with the program name replaced.
+pub fn messages_of_build(work: &TestDir, more: &str) -> Vec<String> {
     let ran = work.shell(&format!(
         "rm -rf i && dedup-index build -o i --parts 8 {more}"
     ));
@@ -301,12 +303,12 @@ pub fn told_by_build(work: &Work, more: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_cannot_be_used_is_told_and_the_rest_is_built() {
+fn unusable_documents_are_reported_and_the_others_are_indexed() {
     let work = corpus();
     work.write("c/latin", b"caf\xe9 and some words");
     work.write("c/zz.jsonl", "{\"id\":\"line 3\",\"text\":\"another text\"}\nnot json\n{\"id\":\"zz\",\"text\":\"w1 w2\"}\n{\"id\":\"line 4\",\"text\":\"x\"}\n{\"id\":\"zz\",\"text\":\"again\"}\n");
     let more = "nowhere c c/03.txt";
-    let expected = told_by_build(&work, more);
+    let expected = messages_of_build(&work, more);
     assert!(expected.len() >= 7, "{expected:?}");
     plan(&work, "a slots=4\n", more).ok();
     for line in [
@@ -336,7 +338,7 @@ fn what_cannot_be_used_is_told_and_the_rest_is_built() {
 }
 
 #[test]
-fn a_plan_is_a_plan_of_what_was_there() {
+fn documents_that_changed_after_the_plan_are_refused() {
     let work = corpus();
     plan(&work, "a slots=2\n", "c").ok();
     let before = work.read("r/plan.json");
@@ -399,11 +401,11 @@ fn files(directory: &Path, out: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn what_is_cut_or_altered_is_made_again() {
+fn damaged_outputs_are_made_again() {
     let work = corpus();
     plan(&work, "a slots=2\n", "--dictionary --parts 2 c").ok();
     work.shell("dedup-shard run r").ok();
-    ensure_as_built(&work, "--dictionary --parts 2 c");
+    ensure_equals_build(&work, "--dictionary --parts 2 c");
     let mut made = Vec::new();
     [
         "r/map", "r/number", "r/reduce", "r/sets", "r/part", "r/index",
@@ -415,7 +417,7 @@ fn what_is_cut_or_altered_is_made_again() {
         let whole = fs::read(path).unwrap();
         let mut altered = whole.clone();
         match n % 3 {
-            // Also more than a line end.
+            // More than a line end is damaged as well.
             0 => altered.truncate(whole.len() - 2),
             1 => altered[whole.len() / 2] ^= 4,
             _ => altered.clear(),
@@ -437,10 +439,10 @@ fn what_is_cut_or_altered_is_made_again() {
     }
 }
 
-/// The run is killed at some moment, and started again once the killed process has released its
-/// lock; tasks that were done are not done again.
+/// The run is killed at some moment and started again once the killed process has released its
+/// lock; finished tasks are not repeated.
 #[test]
-fn a_run_that_is_killed_goes_on() {
+fn a_killed_run_continues() {
     let work = corpus();
     plan(&work, "a slots=6\n", "--dictionary c").ok();
     for n in 0..12 {
@@ -453,9 +455,9 @@ fn a_run_that_is_killed_goes_on() {
         ));
         assert_eq!(ran.code(), 0, "{}", ran.stderr());
         assert!(!ran.stdout().contains("built.json"), "{}", ran.stdout());
-        ensure_as_built(&work, "--dictionary c");
+        ensure_equals_build(&work, "--dictionary c");
     }
-    // What the dead left goes with the next run.
+    // The next run removes the leftovers of the killed one.
     work.shell(
         "sleep 0.5; rm -r r/index; dedup-shard run r; find r -name '*.tmp-*' | grep . && exit 1; :",
     )
@@ -463,7 +465,7 @@ fn a_run_that_is_killed_goes_on() {
 }
 
 #[test]
-fn a_full_disk_is_told_from_a_failure() {
+fn a_full_disk_is_distinguished_from_a_failed_task() {
     let work = corpus();
     plan(&work, "a slots=2\n", "c").ok();
     let ran = work.shell("ulimit -f 1; dedup-shard task r map-0000");
@@ -476,27 +478,27 @@ fn a_full_disk_is_told_from_a_failure() {
     let ran = work.shell("ulimit -f 1; dedup-shard run r");
     assert_eq!(ran.code(), 75, "{}", ran.stderr());
     work.shell("dedup-shard run r").ok();
-    ensure_as_built(&work, "c");
+    ensure_equals_build(&work, "c");
 }
 
 #[test]
-fn two_runs_do_not_meet() {
+fn a_second_run_of_a_plan_is_refused() {
     let work = corpus();
     plan(&work, "a slots=2\n", "c").ok();
     let ran = work.shell("flock r/plan.json dedup-shard run r");
     let what = "another process is at work on this run; wait for it to end\n";
     assert_eq!(ran.code(), 2);
     assert!(ran.stderr().ends_with(what), "{}", ran.stderr());
-    // Two copies of a task are harmless.
+    // Running a task twice at the same time is harmless.
     work.shell(
         "for n in 1 2 3 4; do dedup-shard task r map-0000 map-0001 & done; wait; dedup-shard run r",
     )
     .ok();
-    ensure_as_built(&work, "c");
+    ensure_equals_build(&work, "c");
 }
 
 #[test]
-fn status_tells_who_did_what_and_what_is_missing() {
+fn status_reports_who_ran_tasks_and_which_are_missing() {
     let work = corpus();
     plan(&work, "a slots=3\n", "c").ok();
     assert_eq!(
@@ -559,9 +561,9 @@ fn status_tells_who_did_what_and_what_is_missing() {
     );
 }
 
-/// The table of a run is that of one machine, for any hosts, slots and parts.
+/// The table of a run equals that of one machine, for any hosts, slots and parts.
 #[test]
-fn a_table_is_the_table_of_one_machine() {
+fn a_distributed_table_equals_that_of_one_machine() {
     let work = corpus();
     work.shell("cp c/03.txt c/copy-of-03; cp c/03.txt c/another-copy; cp c/lines.jsonl c/zz-lines.jsonl; sed -i 's/line /other /' c/zz-lines.jsonl; mkdir none").ok();
     for (hosts, more, table) in [
@@ -589,7 +591,7 @@ fn a_table_is_the_table_of_one_machine() {
 }
 
 #[test]
-fn counts_are_of_one_index_and_all_ranges() {
+fn counts_must_be_of_one_index_and_all_ranges() {
     let work = corpus();
     work.shell("dedup-index build -o i --parts 3 c/0*.txt").ok();
     for range in 0..5 {
@@ -633,22 +635,22 @@ fn counts_are_of_one_index_and_all_ranges() {
     let error = table(None, &["n0", "n1", "n2", "n3", "n4"]).unwrap_err();
     let what = "n0/counts: byte 0: the counts of another index, or of an earlier state of it";
     assert!(error.to_string().ends_with(what), "{error}");
-    // Only the documents, the sets and the parts of the range are needed.
+    // Counting needs only the documents, the sets and the parts of the range.
     work.shell("cp -r i some; rm some/000001.00[02].part").ok();
     count(&work, "some", (1, 3), None, "n").unwrap();
     assert!(count(&work, "some", (1, 2), None, "m").is_err());
 }
 
-/// A directory and its copy, each with an index: one is synced, the other follows in tasks.
-pub fn followed() -> Work {
+/// A directory and its copy, each with an index: one is updated by sync, the other by tasks.
+pub fn two_indexed_copies() -> TestDir {
     let work = corpus();
     work.shell("dedup-index build -q --parts 2 -o one c; cp -r one two; find c -exec touch -d '2020-01-01' {} +").ok();
     work
 }
 
-/// The same commit by sync and in tasks, and the same files after it.
+/// Makes the same commit by sync and by tasks, and checks for the same files.
 #[track_caller]
-fn ensure_synced(work: &Work, hosts: &str, run: &str) {
+fn ensure_synced(work: &TestDir, hosts: &str, run: &str) {
     work.write("hosts", hosts);
     work.shell("rm -rf r && dedup-shard plan -o r --hosts hosts --base two c && cp -r two before")
         .ok();
@@ -656,7 +658,7 @@ fn ensure_synced(work: &Work, hosts: &str, run: &str) {
     work.shell("dedup-index sync -q one c > said || [ $? = 2 ]")
         .ok();
     assert_eq!(work.shell("diff -r one two && rm -rf before").ok_text(), "");
-    // There is nothing left to do; files that changed a moment ago may be read once more.
+    // Nothing is left to do; files that changed a moment ago may be read once more.
     let said = work
         .shell("dedup-shard status r --missing && dedup-shard run r && dedup-index sync -n two c")
         .ok_text();
@@ -667,8 +669,8 @@ fn ensure_synced(work: &Work, hosts: &str, run: &str) {
 }
 
 #[test]
-fn an_index_follows_its_files_as_sync_does() {
-    let work = followed();
+fn tasks_update_an_index_as_sync_does() {
+    let work = two_indexed_copies();
     for (n, change) in [
         ":",
         "echo some new words that nobody had so far >> c/05.txt; cp c/06.txt c/copy; rm c/07.txt",
@@ -686,10 +688,10 @@ fn an_index_follows_its_files_as_sync_does() {
     }
 }
 
-/// What changes in the table is counted range by range, and is what one machine says.
+/// The changes of the table, counted range by range, equal those of one machine.
 #[test]
-fn the_changes_of_a_table_are_those_of_one_machine() {
-    let work = followed();
+fn the_changes_of_a_distributed_table_equal_those_of_one_machine() {
+    let work = two_indexed_copies();
     for (n, (change, table)) in [
         ("echo some new words that nobody had so far >> c/05.txt; cp c/06.txt c/copy; rm c/07.txt", ""),
         (":", ""),
@@ -713,8 +715,8 @@ fn the_changes_of_a_table_are_those_of_one_machine() {
 }
 
 #[test]
-fn many_small_changes_are_compacted_as_sync_does() {
-    let work = followed();
+fn tasks_compact_small_segments_as_sync_does() {
+    let work = two_indexed_copies();
     for n in 0..12 {
         work.shell(&format!(
             "echo 'words of a file with the number {n} that all such files share' > c/x{n}; touch -d '2020-02-01' c/x{n}; rm -f c/x{}",
@@ -734,8 +736,8 @@ fn many_small_changes_are_compacted_as_sync_does() {
 }
 
 #[test]
-fn a_base_that_changed_is_left_alone() {
-    let work = followed();
+fn an_index_that_changed_since_the_plan_is_left_alone() {
+    let work = two_indexed_copies();
     work.write("c/new", "some words that are new to all of them");
     plan(&work, "a slots=2\n", "--base two --table c").ok();
     let before = work.read("two/manifest.json");
@@ -773,10 +775,11 @@ fn a_base_that_changed_is_left_alone() {
     );
 }
 
-/// The commit waits for the table, and a table that is gone is made again as long as what was gathered is there.
+/// The commit waits for the table, and a deleted table is made again as long as the gathered index
+/// is there.
 #[test]
-fn a_table_comes_before_the_commit_and_is_not_forgotten() {
-    let work = followed();
+fn the_table_is_made_before_the_commit_and_again_if_deleted() {
+    let work = two_indexed_copies();
     work.write("c/new", "w1 w2 w3 w4 w5 w6 w7 w8 w9 w10 w11 w12 w13 w14");
     plan(&work, "a slots=2\n", "--base two --table c").ok();
     work.shell(
@@ -802,7 +805,7 @@ fn a_table_comes_before_the_commit_and_is_not_forgotten() {
     );
     work.shell("dedup-shard run r && cmp kept r/table.ndjson && test -s kept")
         .ok();
-    // With the table there, nothing that led to the commit is missed.
+    // With the table in place, the inputs of the commit are not missed.
     assert_eq!(
         work.shell("dedup-shard clean r; rm -r r/index; dedup-shard status r --missing")
             .ok_text(),

@@ -1,6 +1,6 @@
 //! An index of shared chunks gives the same answers as a full index.
 
-use crate::work::{Work, records};
+use crate::test_dir::{TestDir, records};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -59,7 +59,7 @@ const ANSWERS: [&str; 16] = [
 ];
 
 fn assert_equal_answers(
-    work: &Work,
+    work: &TestDir,
     indexes: &[&str],
     answers: &[&str],
 ) -> Result<(), TestCaseError> {
@@ -87,7 +87,7 @@ proptest! {
     /// or split and merged.
     #[test]
     fn an_index_of_shared_chunks_answers_as_a_full_one(texts in corpora(), length in 2_usize..5, first in 0_usize..9) {
-        let (work, first) = (Work::new(), first.clamp(1, texts.len() - 1));
+        let (work, first) = (TestDir::new(), first.clamp(1, texts.len() - 1));
         work.write("c.jsonl", lines(&texts, 0));
         work.write("one.jsonl", lines(&texts[..first], 0));
         work.write("two.jsonl", lines(&texts[first..], first));
@@ -125,7 +125,7 @@ proptest! {
     /// A sample of the shared chunks gives the same estimate as an index of that sample of all chunks.
     #[test]
     fn a_sample_of_shared_chunks_answers_as_the_sample_alone(texts in corpora(), length in 2_usize..4) {
-        let work = Work::new();
+        let work = TestDir::new();
         work.write("c.jsonl", lines(&texts, 0));
         work.shell(&format!(
             "set -e
@@ -143,7 +143,7 @@ fn words(of: &str, count: usize) -> String {
 }
 
 /// Two texts of 500 words that have only nine words in common.
-fn phrase() -> Work {
+fn phrase() -> TestDir {
     let text = |of: &str| {
         format!(
             "{}{}{}",
@@ -152,7 +152,7 @@ fn phrase() -> Work {
             words(&format!("{of}x"), 241)
         )
     };
-    Work::with(&[("c/a.txt", text("a")), ("c/b.txt", text("b"))])
+    TestDir::with(&[("c/a.txt", text("a")), ("c/b.txt", text("b"))])
 }
 
 #[test]

@@ -1,6 +1,7 @@
-//! A run on a Slurm cluster is a run. The clusters are real, three nodes each; they are started with DEDUP_CLUSTER=1 only (make test-cluster).
+//! dedup-shard run --engine slurm gives the same index as a local run. These tests start real
+//! clusters of three nodes, only with DEDUP_CLUSTER=1 (make test-cluster).
 
-use crate::work::{Ran, Work, root};
+use crate::test_dir::{RunResult, TestDir, root};
 use std::{
     fs,
     path::PathBuf,
@@ -10,15 +11,15 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// Lives as long as its test.
+/// A Slurm cluster, stopped when dropped.
 struct Cluster {
     _parent: TempDir,
     directory: PathBuf,
-    work: Work,
+    work: TestDir,
 }
 
 impl Cluster {
-    /// None, with a word, where none was asked for.
+    /// Starts a cluster; none, with a message, if DEDUP_CLUSTER is not set.
     fn start() -> Option<Self> {
         if std::env::var_os("DEDUP_CLUSTER").is_none() {
             eprintln!("skipped: make test-cluster starts a cluster for it");
@@ -42,17 +43,17 @@ impl Cluster {
         Some(Self {
             _parent: parent,
             directory,
-            work: Work::new(),
+            work: TestDir::new(),
         })
     }
 
-    /// Runs a line of shell that has this cluster.
-    fn shell(&self, line: &str) -> Ran {
+    /// Runs a line of shell that sees this cluster.
+    fn shell(&self, line: &str) -> RunResult {
         self.work
             .shell(&format!(". {}/env.sh\n{line}", self.directory.display()))
     }
 
-    /// Some documents, planned for six slots, and the index that they make.
+    /// Writes some documents, plans a run for six slots, and builds the expected index.
     fn plan(&self, bytes_each: usize) {
         for n in 0..12_usize {
             let words = (0..bytes_each / 8)
@@ -66,11 +67,11 @@ impl Cluster {
     }
 
     #[track_caller]
-    fn ensure_as_built(&self) {
+    fn ensure_equals_build(&self) {
         assert_eq!(self.shell("diff -r i r/index").ok_text(), "");
     }
 
-    /// Waits, a minute at most, until a line of shell ends well.
+    /// Waits, a minute at most, until a line of shell succeeds.
     #[track_caller]
     fn until(&self, line: &str) {
         let begun = Instant::now();
@@ -93,34 +94,34 @@ impl Drop for Cluster {
 }
 
 #[test]
-fn the_bytes_are_those_of_a_build() {
+fn a_slurm_run_gives_the_bytes_of_a_build() {
     let Some(cluster) = Cluster::start() else {
         return;
     };
     cluster.plan(4000);
     cluster.shell("dedup-shard run r --engine slurm -j 4").ok();
-    cluster.ensure_as_built();
+    cluster.ensure_equals_build();
     // Nothing is left to do, and nothing is submitted.
     cluster
         .shell(
             "cp r/slurm.json before && dedup-shard run r --engine slurm && cmp before r/slurm.json",
         )
         .ok();
-    // What is missing, and no more, packed.
+    // Only the missing tasks are submitted, packed.
     cluster.shell("rm -r r/index r/map/0001 r/map/0004 && dedup-shard run r --engine slurm --tasks-per-job 2").ok();
-    cluster.ensure_as_built();
+    cluster.ensure_equals_build();
     let arrays = cluster
         .shell("jq -c '.jobs[-2:][] | [.stage, .indices, .each]' r/slurm.json")
         .ok_text();
     assert_eq!(arrays, "[0,[0,2],2]\n[5,[0],2]\n");
-    // The script does the same.
+    // The printed script does the same.
     cluster.shell("rm -r r/index r/reduce && dedup-shard run r --engine slurm --print > submit && sh submit").ok();
     cluster.until("test -e r/index/manifest.json");
-    cluster.ensure_as_built();
+    cluster.ensure_equals_build();
 }
 
 #[test]
-fn a_node_that_dies_takes_nothing_with_it() {
+fn a_run_completes_after_a_node_dies() {
     let Some(cluster) = Cluster::start() else {
         return;
     };
@@ -133,13 +134,13 @@ fn a_node_that_dies_takes_nothing_with_it() {
         nodes.display()
     ));
     assert_eq!(ran.code(), 0, "{}", ran.stderr());
-    cluster.ensure_as_built();
+    cluster.ensure_equals_build();
     let again = cluster.shell("grep -h 'attempt 2' r/logs/*").stdout();
     assert!(!again.is_empty(), "no job was on the node that died");
 }
 
 #[test]
-fn a_task_that_fails_is_named() {
+fn a_failed_task_is_named() {
     let Some(cluster) = Cluster::start() else {
         return;
     };
@@ -166,7 +167,7 @@ fn a_task_that_fails_is_named() {
 }
 
 #[test]
-fn a_job_that_lost_its_disk_is_run_again_and_not_for_ever() {
+fn a_job_with_a_full_disk_is_requeued_a_limited_number_of_times() {
     let Some(cluster) = Cluster::start() else {
         return;
     };
@@ -183,16 +184,17 @@ fn a_job_that_lost_its_disk_is_run_again_and_not_for_ever() {
         "attempt 1\nattempt 2\n"
     );
     cluster.shell("dedup-shard run r --engine slurm").ok();
-    cluster.ensure_as_built();
+    cluster.ensure_equals_build();
 }
 
 #[test]
-fn a_run_that_waits_may_be_killed_or_stopped() {
+fn a_waiting_run_can_be_killed_or_stopped() {
     let Some(cluster) = Cluster::start() else {
         return;
     };
     cluster.plan(400_000);
-    // Killed: the jobs go on, and the next run, which starts when the lock is free, waits for them.
+    // Killed: the jobs continue, and the next run, which starts when the lock is free, waits for
+    // them.
     let ran = cluster.shell(
         "dedup-shard run r --engine slurm & run=$!; until test -e r/map/0000 || ! kill -0 $run; do sleep 0.05; done; kill -9 $run; wait $run
          cp r/slurm.json before; dedup-shard run r --engine slurm; code=$?; cmp before r/slurm.json && exit $code",
@@ -204,8 +206,8 @@ fn a_run_that_waits_may_be_killed_or_stopped() {
         "{}",
         ran.stderr()
     );
-    cluster.ensure_as_built();
-    // Stopped: the jobs end, and it can go on.
+    cluster.ensure_equals_build();
+    // Stopped: the jobs end, and the next run continues.
     let ran = cluster.shell(
         "rm -r r/index r/map r/reduce; dedup-shard run r --engine slurm & run=$!; until test -e r/map || ! kill -0 $run; do sleep 0.05; done; kill -INT $run; wait $run",
     );
@@ -216,13 +218,13 @@ fn a_run_that_waits_may_be_killed_or_stopped() {
     );
     cluster.until("test -z \"$(squeue -h)\"");
     cluster.shell("dedup-shard run r --engine slurm").ok();
-    cluster.ensure_as_built();
+    cluster.ensure_equals_build();
 }
 
-/// Without a cluster.
+/// Needs no cluster.
 #[test]
-fn the_script_is_printed_anywhere() {
-    let work = Work::with(&[
+fn the_script_can_be_printed_without_slurm() {
+    let work = TestDir::with(&[
         ("c/a.txt", "some words of a text"),
         ("c/b.txt", "and some of another"),
         ("hosts", "a slots=2\n"),
@@ -241,7 +243,7 @@ fn the_script_is_printed_anywhere() {
             && printed.contains("'--comment=a; touch x' --dependency=\"afterok:$job_0\""),
         "{printed}"
     );
-    // The scripts are ones: with an sbatch that runs what it is given, they do the work.
+    // The scripts are complete: with an sbatch that runs its script, they do all the work.
     let sbatch = "#!/bin/sh\ncat > job\nfor SLURM_ARRAY_TASK_ID in 0 1 2 3; do export SLURM_ARRAY_TASK_ID; sh job >> said 2>&1; done; echo 7\n";
     work.write("bin/sbatch", sbatch);
     work.write("submit", printed);

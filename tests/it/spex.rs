@@ -1,6 +1,6 @@
 //! dedup-spex: finds exactly the shared chunks, however small the counters are.
 
-use crate::work::{Work, records};
+use crate::test_dir::{TestDir, records};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, fs};
@@ -66,8 +66,8 @@ fn truth(texts: &Texts, length: usize, within: bool) -> BTreeMap<String, BTreeMa
     all
 }
 
-fn corpus(texts: &Texts) -> Work {
-    let work = Work::new();
+fn corpus(texts: &Texts) -> TestDir {
+    let work = TestDir::new();
     let line = |(number, words): (usize, &Vec<String>)| {
         format!(
             "{}\n",
@@ -103,7 +103,7 @@ fn found(lines: &[Value]) -> BTreeMap<String, BTreeMap<String, u64>> {
 }
 
 /// The documents of each blot, from a dump of the index.
-fn dumped(work: &Work, index: &str) -> BTreeMap<String, Vec<String>> {
+fn dumped(work: &TestDir, index: &str) -> BTreeMap<String, Vec<String>> {
     let mut blots: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for line in records(&work.run("dedup-index", &["dump", index]).ok())
         .iter()
@@ -176,7 +176,7 @@ proptest! {
     /// Adding documents gives the same bytes as all documents at once, and reads no old document again.
     #[test]
     fn adding_documents_gives_the_same_bytes_as_all_at_once(first in texts(), second in texts(), third in texts(), memory in prop::sample::select(vec!["1", "64", "1M"])) {
-        let work = Work::new();
+        let work = TestDir::new();
         let mut lines = Vec::new();
         for (number, words) in first.iter().chain(&second).chain(&third).enumerate() {
             lines.push(format!("{}\n", json!({"id": format!("d{number}"), "text": words.join(" ")})));
@@ -219,8 +219,8 @@ proptest! {
 
 const LICENCE: &str = "permission is hereby granted free of charge to any person obtaining a copy";
 
-fn library() -> Work {
-    Work::with(&[
+fn library() -> TestDir {
+    TestDir::with(&[
         ("c/one.txt", format!("Nothing grows here. {LICENCE}")),
         (
             "c/two.txt",

@@ -1,9 +1,9 @@
-//! dedup-tokenize: what tokens come out.
+//! dedup-tokenize: the tokens, spans and hashes it writes.
 
-use crate::work::{Work, records};
+use crate::test_dir::{TestDir, records};
 
 fn tokens(arguments: &[&str], text: &str) -> Vec<String> {
-    let ran = Work::new().run_with("dedup-tokenize", arguments, text.as_bytes());
+    let ran = TestDir::new().run_with("dedup-tokenize", arguments, text.as_bytes());
     records(&ran.ok())[1]["tokens"]
         .as_array()
         .unwrap()
@@ -13,8 +13,8 @@ fn tokens(arguments: &[&str], text: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_whole_stream() {
-    let ran = Work::with(&[("a.txt", "Lorem IPSUM, lorem."), ("b.txt", "")])
+fn the_stream_has_header_records_and_end() {
+    let ran = TestDir::with(&[("a.txt", "Lorem IPSUM, lorem."), ("b.txt", "")])
         .run("dedup-tokenize", &["--spans", "a.txt", "b.txt"]);
     assert_eq!(
         ran.ok_text(),
@@ -27,7 +27,7 @@ fn a_whole_stream() {
 }
 
 #[test]
-fn every_tokenizer() {
+fn every_tokenizer_gives_the_expected_tokens() {
     assert_eq!(
         tokens(&["--tokenizer", "word"], "Don't PANIC"),
         ["dont", "panic"]
@@ -60,7 +60,11 @@ fn every_tokenizer() {
 #[test]
 fn schemes_name_the_tokenizer() {
     let scheme = |arguments: &[&str]| {
-        records(&Work::new().run_with("dedup-tokenize", arguments, b"x").ok())[0]["scheme"]
+        records(
+            &TestDir::new()
+                .run_with("dedup-tokenize", arguments, b"x")
+                .ok(),
+        )[0]["scheme"]
             .as_str()
             .unwrap()
             .to_owned()
@@ -70,9 +74,9 @@ fn schemes_name_the_tokenizer() {
 }
 
 #[test]
-fn html_is_stripped_and_spans_stay() {
+fn html_is_stripped_and_spans_refer_to_the_original() {
     let page = "<html><head><title>A&amp;B</title><style>p {x}</style></head><p class='>'>caf&eacute; <b>bo</b>ld<script>no()</script> &lt;end";
-    let ran = Work::with(&[("page.html", page)])
+    let ran = TestDir::with(&[("page.html", page)])
         .run("dedup-tokenize", &["--strip-html", "--spans", "page.html"]);
     let record = &records(&ran.ok())[1];
     let slices: Vec<_> = record["spans"]
@@ -89,8 +93,8 @@ fn html_is_stripped_and_spans_stay() {
 }
 
 #[test]
-fn exact_duplicates_have_one_hash() {
-    let ran = Work::with(&[
+fn documents_with_equal_tokens_have_equal_hashes() {
+    let ran = TestDir::with(&[
         ("a", "It's The same\ntext."),
         ("b", "its THE same – text"),
         ("c", "its the other text"),
@@ -105,8 +109,8 @@ fn exact_duplicates_have_one_hash() {
 }
 
 #[test]
-fn the_hash_is_that_of_xxhsum() {
-    let work = Work::with(&[("a.txt", "Příliš žluťoučký, KŮŇ!")]);
+fn the_hash_matches_xxhsum() {
+    let work = TestDir::with(&[("a.txt", "Příliš žluťoučký, KŮŇ!")]);
     let found = work.shell("command -v xxhsum >/dev/null || exit 77; printf 'příliš\\nžluťoučký\\nkůň\\n' | xxhsum -H2 | cut -c1-32");
     if found.code() == 77 {
         return eprintln!("no xxhsum here: skipped");
@@ -118,8 +122,8 @@ fn the_hash_is_that_of_xxhsum() {
 }
 
 #[test]
-fn an_unknown_tokenizer_is_explained() {
-    let ran = Work::new().run("dedup-tokenize", &["--tokenizer", "words"]);
+fn an_unknown_tokenizer_is_refused_with_the_known_ones() {
+    let ran = TestDir::new().run("dedup-tokenize", &["--tokenizer", "words"]);
     assert_eq!(ran.code(), 2);
     assert!(
         ran.stderr()

@@ -1,6 +1,6 @@
-//! The verbs of the programs: their help, their sources, and what is said of old flags.
+//! The verbs of the programs: help, sources, and messages for removed flags.
 
-use crate::work::{Work, records, root};
+use crate::test_dir::{TestDir, records, root};
 
 pub const PROGRAMS: [(&str, &[&str]); 7] = [
     ("dedup-tokenize", &[]),
@@ -42,7 +42,7 @@ pub const PROGRAMS: [(&str, &[&str]); 7] = [
 
 #[test]
 fn help_is_at_most_a_screen_and_a_half_with_examples_first() {
-    let work = Work::new();
+    let work = TestDir::new();
     for (program, verbs) in PROGRAMS {
         for verb in verbs.iter().chain(&[""]) {
             let words: Vec<&str> = verb.split_whitespace().collect();
@@ -67,20 +67,20 @@ fn help_is_at_most_a_screen_and_a_half_with_examples_first() {
 }
 
 /// Essays that share text, and a directory for temporary files.
-fn essays() -> Work {
-    let work = Work::new();
+fn essays() -> TestDir {
+    let work = TestDir::new();
     let corpus = root().join("testdata/corpus/essays");
     work.shell(&format!("cp -r {} essays && mkdir tmp", corpus.display()))
         .ok();
     work
 }
 
-fn temporary_files(work: &Work) -> String {
+fn temporary_files(work: &TestDir) -> String {
     work.shell("ls -A tmp").ok_text()
 }
 
 #[test]
-fn documents_give_what_their_index_gives() {
+fn documents_give_the_results_of_their_index() {
     let work = essays();
     work.run("dedup-index", &["build", "-q", "-o", "i", "essays"])
         .ok();
@@ -129,7 +129,7 @@ fn a_temporary_index_is_removed_after_success_error_and_signals() {
     let work = essays();
     work.shell("TMPDIR=tmp dedup-extract -q essays").ok();
     assert_eq!(temporary_files(&work), "");
-    // What goes wrong after the index was made.
+    // A failure after the index was made.
     let ran = work.shell("TMPDIR=tmp dedup-extract essays --groups none");
     assert_eq!(ran.code(), 2);
     assert_eq!(temporary_files(&work), "");
@@ -150,7 +150,7 @@ fn a_temporary_index_is_removed_after_success_error_and_signals() {
 }
 
 #[test]
-fn what_is_no_source_is_named_with_what_would_be_one() {
+fn an_invalid_source_is_refused_with_valid_ones() {
     let work = essays();
     for (line, said) in [
         (
@@ -196,7 +196,7 @@ fn what_is_no_source_is_named_with_what_would_be_one() {
 }
 
 #[test]
-fn old_flags_are_refused_with_the_new_words() {
+fn removed_flags_are_refused_with_their_replacement() {
     for (line, tip) in [
         (
             "dedup-extract --as table my.idx",
@@ -235,7 +235,7 @@ fn old_flags_are_refused_with_the_new_words() {
             "tip: use: dedup-query between IDX A B",
         ),
     ] {
-        let ran = Work::new().shell(line);
+        let ran = TestDir::new().shell(line);
         assert!(
             ran.code() == 2 && ran.stderr().contains(tip),
             "{line}: {}",

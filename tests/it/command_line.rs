@@ -1,10 +1,10 @@
-//! Pipes, files, exits, help.
+//! Behaviour common to all programs: closed pipes, output files, signals, help, completions.
 
-use crate::work::Work;
+use crate::test_dir::TestDir;
 
 #[test]
-fn a_closed_pipe_is_quiet() {
-    let work = Work::with(&[("a", "word ".repeat(500_000))]);
+fn a_closed_pipe_ends_the_program_without_a_message() {
+    let work = TestDir::with(&[("a", "word ".repeat(500_000))]);
     for n in 0..40 {
         work.write(&format!("c/{n}"), "word ".repeat(50_000));
     }
@@ -26,7 +26,7 @@ fn a_closed_pipe_is_quiet() {
 
 #[test]
 fn output_files_appear_whole_or_not_at_all() {
-    let work = Work::with(&[("a", "some words")]);
+    let work = TestDir::with(&[("a", "some words")]);
     work.run("dedup-tokenize", &["-o", "t", "a"]).ok();
     assert_eq!(work.read("t"), work.run("dedup-tokenize", &["a"]).ok());
     work.write(
@@ -46,8 +46,8 @@ fn output_files_appear_whole_or_not_at_all() {
 }
 
 #[test]
-fn output_that_cannot_be_written() {
-    let work = Work::with(&[("a", "some words")]);
+fn errors_name_output_that_cannot_be_written() {
+    let work = TestDir::with(&[("a", "some words")]);
     for (output, what) in [
         ("no/t", "dedup-tokenize: no/t: No such file or directory"),
         (
@@ -79,7 +79,7 @@ fn output_that_cannot_be_written() {
 
 #[test]
 fn an_interrupted_run_leaves_nothing_behind() {
-    let work = Work::with(&[("a", "some words")]);
+    let work = TestDir::with(&[("a", "some words")]);
     let ran = work.shell(
         "mkfifo p; dedup-tokenize -o out a p & tool=$!
          exec 3> p; until ls -A | grep -q '^[.]dedup-'; do :; done
@@ -94,10 +94,10 @@ fn an_interrupted_run_leaves_nothing_behind() {
 }
 
 #[test]
-fn help_is_a_page_to_work_from() {
+fn help_has_usage_examples_and_lines_of_at_most_110_columns() {
     for tool in ["dedup-tokenize", "dedup-blot"] {
         for flag in ["-h", "--help"] {
-            let help = Work::new().run(tool, &[flag]).ok_text();
+            let help = TestDir::new().run(tool, &[flag]).ok_text();
             for part in [
                 "Usage: ",
                 "Examples:",
@@ -114,21 +114,21 @@ fn help_is_a_page_to_work_from() {
                 "{tool} {flag}"
             );
         }
-        let version = Work::new().run(tool, &["--version"]).ok_text();
+        let version = TestDir::new().run(tool, &["--version"]).ok_text();
         assert_eq!(version, format!("{tool} {}\n", env!("CARGO_PKG_VERSION")));
-        assert_eq!(Work::new().run(tool, &["--no-such-flag"]).code(), 2);
+        assert_eq!(TestDir::new().run(tool, &["--no-such-flag"]).code(), 2);
     }
 }
 
 #[test]
-fn completions_are_made_for_three_shells() {
+fn completions_are_generated_for_three_shells() {
     for tool in ["dedup-tokenize", "dedup-blot"] {
         for (shell, part) in [
             ("bash", "complete -F"),
             ("zsh", "#compdef"),
             ("fish", "complete -c"),
         ] {
-            let script = Work::new().run(tool, &["--generate", shell]).ok_text();
+            let script = TestDir::new().run(tool, &["--generate", shell]).ok_text();
             assert!(
                 script.contains(part) && script.contains("files-from"),
                 "{tool} {shell}"
@@ -138,9 +138,9 @@ fn completions_are_made_for_three_shells() {
 }
 
 #[test]
-fn a_closed_pipe_ends_a_tool_that_waits_for_input() {
-    // The fifo stays open for writing to the end: only the closed output can end the tool.
-    let ran = Work::new().shell(
+fn a_closed_pipe_ends_a_program_that_waits_for_input() {
+    // The fifo stays open for writing to the end, so only the closed output can end the program.
+    let ran = TestDir::new().shell(
         "mkfifo p; exec 3<> p; seq 100000 >&3 2>&1 & writer=$!
          timeout 20 dedup-tokenize --records lines p | head -1; echo ${PIPESTATUS[0]}; kill $writer; wait",
     );
@@ -148,9 +148,9 @@ fn a_closed_pipe_ends_a_tool_that_waits_for_input() {
 }
 
 #[test]
-fn a_closed_stderr_is_no_panic() {
+fn a_closed_stderr_causes_no_panic() {
     for redirect in ["2>/dev/full", "2>&-"] {
-        let ran = Work::new().shell(&format!(
+        let ran = TestDir::new().shell(&format!(
             "dedup-tokenize /nonexistent {redirect} > /dev/null; echo $?"
         ));
         assert_eq!(ran.stdout(), "2\n", "{redirect}");

@@ -1,8 +1,8 @@
-//! --upstream of dedup-query: servers that each keep a part of a history, asked as one.
+//! dedup-query --upstream: servers that each keep a part of a history answer as one.
 
 use crate::{
     service::Server,
-    work::{Work, records},
+    test_dir::{TestDir, records},
 };
 use serde_json::Value;
 use std::{collections::BTreeMap, time::Instant};
@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, time::Instant};
 const RANGES: [&str; 3] = ["0..124", "125..131", "132..256"];
 const WANTED: [&str; 4] = ["--min-similarity", "0.8", "--top", "3"];
 
-fn part(work: &Work, number: usize) -> Server {
+fn start_part(work: &TestDir, number: usize) -> Server {
     let (history, listen) = (format!("h{number}"), format!("unix:u{number}"));
     Server::start(
         work,
@@ -30,12 +30,12 @@ fn part(work: &Work, number: usize) -> Server {
     )
 }
 
-fn parts(work: &Work) -> [Server; 3] {
-    [0, 1, 2].map(|number| part(work, number))
+fn start_parts(work: &TestDir) -> [Server; 3] {
+    [0, 1, 2].map(|number| start_part(work, number))
 }
 
-/// In another order than that of their buckets.
-const FRONT: [&str; 6] = [
+/// The upstreams in another order than that of their cardinalities.
+const UPSTREAMS: [&str; 6] = [
     "--upstream",
     "unix:u2",
     "--upstream",
@@ -44,10 +44,10 @@ const FRONT: [&str; 6] = [
     "unix:u1",
 ];
 
-fn front(work: &Work, more: &[&str], lines: &str) -> Vec<Value> {
+fn ask_router(work: &TestDir, more: &[&str], lines: &str) -> Vec<Value> {
     let ran = work.run_with(
         "dedup-query",
-        &[&["history"], &FRONT[..], &WANTED[..], more].concat(),
+        &[&["history"], &UPSTREAMS[..], &WANTED[..], more].concat(),
         lines.as_bytes(),
     );
     assert!(
@@ -58,7 +58,7 @@ fn front(work: &Work, more: &[&str], lines: &str) -> Vec<Value> {
     records(ran.stdout().as_bytes())
 }
 
-fn whole(work: &Work, more: &[&str], lines: &str) -> Vec<Value> {
+fn ask_whole_history(work: &TestDir, more: &[&str], lines: &str) -> Vec<Value> {
     let ran = work.run_with(
         "dedup-query",
         &[&["history", "whole"], &WANTED[..], more].concat(),
@@ -72,7 +72,7 @@ fn whole(work: &Work, more: &[&str], lines: &str) -> Vec<Value> {
     records(ran.stdout().as_bytes())
 }
 
-/// Many of them have words in common with others, some all words.
+/// Many documents have words in common with others, some have all words.
 fn documents(seed: u64, count: usize) -> String {
     let mut state = seed;
     let mut random = |below: u64| {
@@ -102,7 +102,8 @@ fn documents(seed: u64, count: usize) -> String {
     lines
 }
 
-/// The same documents with the same similarities; among equals any order, and of the last ones any choice.
+/// Checks for the same documents with the same similarities. Documents of equal similarity may come
+/// in any order, and any of those at the cut.
 #[track_caller]
 fn ensure_same(found: &[Value], expected: &[Value]) {
     assert_eq!(found.len(), expected.len());
@@ -149,10 +150,10 @@ fn ensure_same(found: &[Value], expected: &[Value]) {
 #[test]
 fn three_parts_answer_as_one_history() {
     for seed in 1..=3 {
-        let work = Work::new();
-        let servers = parts(&work);
+        let work = TestDir::new();
+        let servers = start_parts(&work);
         let lines = documents(seed, 1500);
-        let expected = whole(&work, &[], &lines);
+        let expected = ask_whole_history(&work, &[], &lines);
         assert!(
             expected
                 .iter()
@@ -160,12 +161,12 @@ fn three_parts_answer_as_one_history() {
                 .count()
                 > 500
         );
-        ensure_same(&front(&work, &[], &lines), &expected);
-        // Now all are there, and nothing more comes.
+        ensure_same(&ask_router(&work, &[], &lines), &expected);
+        // All documents are there now, and nothing is added.
         let other = documents(seed + 100, 300) + &lines.replace("{\"id\":\"s", "{\"id\":\"q");
         ensure_same(
-            &front(&work, &["--no-add"], &other),
-            &whole(&work, &["--no-add"], &other),
+            &ask_router(&work, &["--no-add"], &other),
+            &ask_whole_history(&work, &["--no-add"], &other),
         );
         let entries: Vec<u64> = servers
             .iter()
@@ -183,25 +184,25 @@ fn three_parts_answer_as_one_history() {
 }
 
 #[test]
-fn a_front_serves_and_removes() {
-    let work = Work::new();
-    let _servers = parts(&work);
-    let front = Server::start(
+fn a_router_serves_clients_and_removes_entries() {
+    let work = TestDir::new();
+    let _servers = start_parts(&work);
+    let router = Server::start(
         &work,
         &[
             &["serve", "--lines", "tcp:127.0.0.1:0"],
-            &FRONT[..],
+            &UPSTREAMS[..],
             &WANTED[..],
         ]
         .concat(),
     );
-    let mut client = front.connect(&work);
+    let mut client = router.connect(&work);
     let lines = documents(9, 200);
     let found: Vec<Value> = lines
         .lines()
         .flat_map(|line| records(client.ask(line).as_bytes()))
         .collect();
-    ensure_same(&found, &whole(&work, &[], &lines));
+    ensure_same(&found, &ask_whole_history(&work, &[], &lines));
     assert_eq!(client.ask(r#"{"remove":"s9-0"}"#), "{\"removed\":1}\n");
     assert_eq!(client.ask(r#"{"remove":"s9-0"}"#), "{\"removed\":0}\n");
     let hello = client.ask("{\"hello\":1}");
@@ -211,20 +212,20 @@ fn a_front_serves_and_removes() {
         ),
         "{hello}"
     );
-    assert_eq!(front.end("TERM").0, Some(0));
+    assert_eq!(router.end("TERM").0, Some(0));
 }
 
 #[test]
-fn who_is_lost_is_named_and_comes_back() {
-    let work = Work::new();
-    let [low, middle, high] = parts(&work);
-    let mut front = Server::start(
+fn a_lost_upstream_is_named_and_comes_back() {
+    let work = TestDir::new();
+    let [low, middle, high] = start_parts(&work);
+    let mut router = Server::start(
         &work,
-        &[&["serve", "--lines", "unix:f"], &FRONT[..], &WANTED[..]].concat(),
+        &[&["serve", "--lines", "unix:f"], &UPSTREAMS[..], &WANTED[..]].concat(),
     );
-    let mut client = front.connect(&work);
+    let mut client = router.connect(&work);
     let lines = documents(5, 60);
-    // Asked again, a document is the same one; so each time it has another name.
+    // A document sent again gets its first answer, so each time it gets another name.
     let mut times = 0;
     let mut all = |add: bool| -> Vec<Value> {
         times += 1;
@@ -243,7 +244,8 @@ fn who_is_lost_is_named_and_comes_back() {
     let before = all(true);
     assert!(before.iter().all(|answer| answer.get("missing").is_none()));
     let known = all(false);
-    // One dies: it is named, and only what it kept is not found, or not added.
+    // One server dies: answers name it, and only the documents it kept are not found, and not
+    // added.
     assert_eq!(middle.end("KILL").0, None);
     let without = all(true);
     let is_missing = |answer: &&Value| answer.get("missing").is_some();
@@ -262,15 +264,15 @@ fn who_is_lost_is_named_and_comes_back() {
         left.len()
     );
     assert!(left.iter().all(|answer| answer["best"]["similarity"] == 1));
-    assert!(front.told().starts_with("dedup-query: unix:u1: lost: "));
-    // It is started again, with its buckets.
-    let _middle = part(&work, 1);
+    assert!(router.told().starts_with("dedup-query: unix:u1: lost: "));
+    // It is started again with its cardinalities.
+    let _middle = start_part(&work, 1);
     while all(false)
         .iter()
         .any(|answer| answer.get("missing").is_some())
     {}
     assert!(
-        front
+        router
             .told()
             .starts_with("dedup-query: unix:u1: is there, with ")
     );
@@ -283,16 +285,16 @@ fn who_is_lost_is_named_and_comes_back() {
     drop((low, high));
 }
 
-/// It is there, and says nothing.
+/// A stopped server accepts connections but never answers.
 #[test]
-fn who_hangs_is_not_waited_for() {
-    let work = Work::new();
-    let [_low, middle, _high] = parts(&work);
-    let front = Server::start(
+fn a_router_does_not_wait_for_a_hanging_upstream() {
+    let work = TestDir::new();
+    let [_low, middle, _high] = start_parts(&work);
+    let router = Server::start(
         &work,
-        &[&["serve", "--lines", "unix:f"], &FRONT[..], &WANTED[..]].concat(),
+        &[&["serve", "--lines", "unix:f"], &UPSTREAMS[..], &WANTED[..]].concat(),
     );
-    let (mut client, lines) = (front.connect(&work), documents(6, 60));
+    let (mut client, lines) = (router.connect(&work), documents(6, 60));
     lines.lines().for_each(|line| drop(client.ask(line)));
     middle.signal("STOP");
     let start = Instant::now();
@@ -318,9 +320,9 @@ fn who_hangs_is_not_waited_for() {
 }
 
 #[test]
-fn what_does_not_go_together_is_refused() {
-    let work = Work::new();
-    let _low = part(&work, 0);
+fn incompatible_upstreams_are_refused() {
+    let work = TestDir::new();
+    let _low = start_part(&work, 0);
     let serve = |history: &str, listen: &str, more: &[&str]| {
         Server::start(
             &work,
@@ -383,7 +385,7 @@ fn what_does_not_go_together_is_refused() {
             ran.stderr()
         );
     }
-    // What nobody keeps is told, and one that is not there yet.
+    // Cardinalities that no upstream keeps, and an upstream that is not there yet, are reported.
     let ran = work.run_with(
         "dedup-query",
         &[&["history", "--upstream", "unix:u0"], &WANTED[..]].concat(),
@@ -412,10 +414,10 @@ fn what_does_not_go_together_is_refused() {
     );
 }
 
-/// In a stream, too, a part keeps only its own.
+/// A part keeps only its own cardinalities in a stream as well.
 #[test]
-fn a_part_says_what_it_does_not_keep() {
-    let work = Work::new();
+fn a_part_reports_documents_it_does_not_keep() {
+    let work = TestDir::new();
     let lines = documents(8, 50);
     let part = |buckets: &str| {
         let ran = work.run_with(
@@ -439,15 +441,15 @@ fn a_part_says_what_it_does_not_keep() {
     assert!(low + high == 50 && low > 5 && high > 5, "{low} {high}");
 }
 
-/// Over TCP, and two are lost at once.
+/// Over TCP, with two upstreams lost at once.
 #[test]
-fn upstreams_on_ports_are_lost_and_come_back() {
+fn upstreams_on_tcp_are_lost_and_come_back() {
     for host in ["127.0.0.1", "[::1]"] {
         if std::net::TcpListener::bind(format!("{host}:0")).is_err() {
             eprintln!("{host} is no address here: skipped");
             continue;
         }
-        let work = Work::new();
+        let work = TestDir::new();
         let start = |number: usize, address: &str| {
             let history = format!("h{number}");
             Server::start(
@@ -477,11 +479,11 @@ fn upstreams_on_ports_are_lost_and_come_back() {
             .iter()
             .flat_map(|address| ["--upstream", address])
             .collect();
-        let front = Server::start(
+        let router = Server::start(
             &work,
             &[&["serve", "--lines", "unix:f"], &upstreams[..], &WANTED[..]].concat(),
         );
-        let mut client = front.connect(&work);
+        let mut client = router.connect(&work);
         let lines = documents(5, 40);
         let mut all = |add: bool| -> Vec<Value> {
             let line = |line: &str| {
@@ -534,11 +536,12 @@ fn upstreams_on_ports_are_lost_and_come_back() {
     }
 }
 
-/// Somebody listens, accepts nothing, and has as many connections as it can have: it is left out, and others come back all the same.
+/// A listener that accepts nothing and whose backlog is full: the router leaves it out, and other
+/// upstreams still come back.
 #[test]
-fn who_accepts_nothing_is_not_waited_for() {
-    let work = Work::new();
-    let [low, _middle, _] = parts(&work);
+fn a_router_does_not_wait_for_an_upstream_that_accepts_nothing() {
+    let work = TestDir::new();
+    let [low, _middle, _] = start_parts(&work);
     let stuck = std::os::unix::net::UnixListener::bind(work.path("stuck")).unwrap();
     // SAFETY: a call without pointers, on a socket that listens already.
     assert_eq!(
@@ -554,11 +557,11 @@ fn who_accepts_nothing_is_not_waited_for() {
         "--upstream",
         "unix:stuck",
     ];
-    let front = Server::start(
+    let router = Server::start(
         &work,
         &[&["serve", "--lines", "unix:f"], &upstreams[..], &WANTED[..]].concat(),
     );
-    let mut client = front.connect(&work);
+    let mut client = router.connect(&work);
     let lines = documents(5, 40);
     let mut missing = || {
         let answers: Vec<Value> = lines
@@ -572,10 +575,10 @@ fn who_accepts_nothing_is_not_waited_for() {
     assert!(!missing());
     drop(low);
     assert!(missing());
-    let _low = part(&work, 0);
+    let _low = start_part(&work, 0);
     while missing() {}
-    assert_eq!(front.end("TERM").0, Some(0));
-    // A socket of somebody who is stuck is not taken over.
+    assert_eq!(router.end("TERM").0, Some(0));
+    // The socket of a stuck process is not taken over.
     let ran = work.run(
         "dedup-query",
         &[
@@ -597,11 +600,12 @@ fn who_accepts_nothing_is_not_waited_for() {
     );
 }
 
-/// One that only reads is named when something is to be removed, and stays; and what a front does not reach is named by the front above it.
+/// A read-only upstream is named when an entry is to be removed, and stays connected; a router
+/// above names what the router below cannot reach.
 #[test]
-fn what_cannot_be_removed_is_named() {
-    let work = Work::new();
-    let [low, middle, high] = parts(&work);
+fn upstreams_that_cannot_remove_an_entry_are_named() {
+    let work = TestDir::new();
+    let [low, middle, high] = start_parts(&work);
     drop(low.end("TERM"));
     let read_only = [
         "serve",
@@ -614,9 +618,9 @@ fn what_cannot_be_removed_is_named() {
         "--no-add",
     ];
     let _low = Server::start(&work, &[&read_only, &WANTED[..]].concat());
-    let front = Server::start(
+    let router = Server::start(
         &work,
-        &[&["serve", "--lines", "unix:f"], &FRONT[..], &WANTED[..]].concat(),
+        &[&["serve", "--lines", "unix:f"], &UPSTREAMS[..], &WANTED[..]].concat(),
     );
     let above = Server::start(
         &work,
@@ -626,14 +630,14 @@ fn what_cannot_be_removed_is_named() {
         ]
         .concat(),
     );
-    let mut clients = [front.connect(&work), above.connect(&work)];
+    let mut clients = [router.connect(&work), above.connect(&work)];
     for client in &mut clients {
         assert_eq!(
             client.ask(r#"{"remove":"x"}"#),
             "{\"removed\":0,\"missing\":[\"unix:u0\"]}\n"
         );
     }
-    // It was not lost: prints that it keeps are still compared with its own.
+    // It is not lost: its prints are still compared.
     let answers: Vec<Value> = documents(5, 40)
         .lines()
         .flat_map(|text| records(clients[0].ask(text).as_bytes()))

@@ -1,21 +1,25 @@
-//! What does not count: quotations, lists of references, base text, short passages; and the numbers that are told of it.
+//! Exclusions (quotations, bibliographies, base text, short passages) and the word counts that
+//! report them.
 
-use crate::work::{Work, records};
+use crate::test_dir::{TestDir, records};
 use serde_json::{Value, json};
 
 const COPY: &str = "Ice that is pressed by its own weight begins to flow downhill, slowly, and carries the stones of the valley with it.";
-const SAID: &str = "Bread was baked once a week in the village oven, and every family marked its loaves with a sign of its own.";
+const QUOTATION: &str = "Bread was baked once a week in the village oven, and every family marked its loaves with a sign of its own.";
 const LIST: &str = "References\n\n[1] J. F. Nye. The mechanics of glacier flow. J. Glaciol., 2(12):82-93, 1952.\n\
     [2] J. W. Glen. The creep of polycrystalline ice. Proc. R. Soc. A, 228:519-538, 1955.\n";
 const HANDOUT: &str = "Exercise three. Explain in your own words why glaciers move, and give two examples of valleys that were shaped by them.";
 
-/// An essay that copies a sentence, quotes another, and has the list of references and the exercise that its source has, too.
-fn work() -> Work {
-    let essay =
-        format!("{HANDOUT}\n\nMy answer. {COPY} As it is said: “{SAID}” That is all.\n\n{LIST}");
-    let source =
-        format!("{HANDOUT}\n\nOn glaciers. {COPY} And on bread: {SAID} Nothing more.\n\n{LIST}");
-    let work = Work::with(&[
+/// An essay that copies a sentence, quotes another, and has the bibliography and the exercise of
+/// its source.
+fn fixture() -> TestDir {
+    let essay = format!(
+        "{HANDOUT}\n\nMy answer. {COPY} As it is said: “{QUOTATION}” That is all.\n\n{LIST}"
+    );
+    let source = format!(
+        "{HANDOUT}\n\nOn glaciers. {COPY} And on bread: {QUOTATION} Nothing more.\n\n{LIST}"
+    );
+    let work = TestDir::with(&[
         ("essay.txt", essay),
         ("source.txt", source),
         ("handout/3.txt", HANDOUT.to_owned()),
@@ -42,7 +46,7 @@ fn words(text: &str) -> usize {
         .count()
 }
 
-fn texts(work: &Work, record: &Value) -> Vec<String> {
+fn texts(work: &TestDir, record: &Value) -> Vec<String> {
     let essay = String::from_utf8(work.read("essay.txt")).unwrap();
     let span = |passage: &Value| {
         essay
@@ -58,15 +62,15 @@ fn texts(work: &Work, record: &Value) -> Vec<String> {
 }
 
 #[test]
-fn each_number_is_told() {
-    let work = work();
+fn word_counts_report_each_exclusion() {
+    let work = fixture();
     let counted = words(COPY) + words("My answer. As it is said That is all");
     let essay = json!({
-        "words": counted + words(HANDOUT) + words(LIST) + words(SAID),
-        "excluded": {"base": words(HANDOUT), "bibliography": words(LIST), "quotes": words(SAID)},
+        "words": counted + words(HANDOUT) + words(LIST) + words(QUOTATION),
+        "excluded": {"base": words(HANDOUT), "bibliography": words(LIST), "quotes": words(QUOTATION)},
         "counted": counted, "matched": words(COPY), "share": (1e6 * words(COPY) as f64 / counted as f64).round() / 1e6,
     });
-    // Of a source only base text is left out.
+    // Only base text is excluded from a source.
     let all = words(&String::from_utf8(work.read("source.txt")).unwrap());
     let source = json!({
         "words": all, "excluded": {"base": words(HANDOUT), "bibliography": 0, "quotes": 0}, "counted": all - words(HANDOUT),
@@ -97,7 +101,8 @@ fn each_number_is_told() {
         (&pair["a_in_b"], &pair["b_in_a"]),
         (&essay["share"], &source["share"])
     );
-    // In a pair of an index neither is the source: what one of them quotes, or has in its list, is left out for both.
+    // Neither document of a pair is the source, so what one of them quotes or lists is excluded for
+    // both.
     let found = records(
         &work
             .run(
@@ -113,7 +118,7 @@ fn each_number_is_told() {
         json!({"base": words(HANDOUT), "bibliography": words(LIST), "quotes": 0})
     );
     assert_eq!(texts(&work, &found[1]), [COPY]);
-    // Without the flags nothing is told of it.
+    // Without exclusions the record has no word counts.
     let plain = &records(
         &work
             .run("dedup-query", &["my.idx", "essay.txt", "--passages"])
@@ -123,8 +128,8 @@ fn each_number_is_told() {
 }
 
 #[test]
-fn each_flag_takes_out_its_own() {
-    let work = work();
+fn each_flag_excludes_its_own_kind_of_passage() {
+    let work = fixture();
     let found = |arguments: &[&str]| {
         let ran = work.run(
             "dedup-query",
@@ -139,7 +144,7 @@ fn each_flag_takes_out_its_own() {
     };
     let shown = |arguments: &[&str]| {
         let found = found(arguments);
-        [HANDOUT, COPY, SAID, LIST].map(|text| has(&found, text))
+        [HANDOUT, COPY, QUOTATION, LIST].map(|text| has(&found, text))
     };
     assert_eq!(shown(&[]), [true; 4]);
     assert_eq!(shown(&["--exclude-quotes"]), [true, true, false, true]);
@@ -155,10 +160,10 @@ fn each_flag_takes_out_its_own() {
 }
 
 #[test]
-fn what_has_nothing_left_is_not_found() {
-    let work = Work::with(&[
-        ("a.txt", format!("I quote: “{SAID}” So.")),
-        ("b.txt", format!("{SAID} More.")),
+fn a_match_without_remaining_passages_is_dropped() {
+    let work = TestDir::with(&[
+        ("a.txt", format!("I quote: “{QUOTATION}” So.")),
+        ("b.txt", format!("{QUOTATION} More.")),
         ("c.txt", format!("{HANDOUT} Mine.")),
         ("d.txt", format!("{HANDOUT} His own.")),
         ("base.txt", HANDOUT.to_owned()),
@@ -208,8 +213,8 @@ fn what_has_nothing_left_is_not_found() {
 }
 
 #[test]
-fn pages_say_what_was_left_out() {
-    let work = work();
+fn html_pages_report_the_exclusions() {
+    let work = fixture();
     work.run(
         "dedup-query",
         &[&["align", "--pairs", "pairs", "--html", "report"], &ALL[..]].concat(),

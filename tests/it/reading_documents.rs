@@ -1,6 +1,6 @@
-//! Documents in: every way to name and pack them, and every way they can be bad.
+//! Reading documents: every way to name and compress them, and every way they can be unreadable.
 
-use crate::work::{Work, docs, records};
+use crate::test_dir::{TestDir, docs, records};
 use std::io::Write;
 
 fn gz(text: &str) -> Vec<u8> {
@@ -14,8 +14,8 @@ fn zst(text: &str) -> Vec<u8> {
 }
 
 #[test]
-fn directories_are_walked_in_order() {
-    let work = Work::with(&[
+fn directories_are_walked_in_a_fixed_order() {
+    let work = TestDir::with(&[
         ("c/b/z.txt", "one"),
         ("c/b.txt", "two"),
         ("c/a.txt", "three"),
@@ -44,7 +44,7 @@ fn directories_are_walked_in_order() {
 #[test]
 fn a_stray_nul_does_not_make_a_text_binary() {
     let text = format!("{}\0{}", "word ".repeat(200), "more ".repeat(200));
-    let work = Work::with(&[
+    let work = TestDir::with(&[
         ("c/a", text.as_str()),
         ("c/b", "a short text with one \0 in its midst"),
         ("c/c", "two \0 \0 in a few words, that is not text"),
@@ -52,10 +52,10 @@ fn a_stray_nul_does_not_make_a_text_binary() {
     assert_eq!(work.run("dedup-tokenize", &["c"]).docs(), ["c/a", "c/b"]);
 }
 
-/// /proc tells a size of 0, and /sys a page where there are a few bytes.
+/// Files in /proc report a size of 0, and files in /sys a whole page where they hold a few bytes.
 #[test]
-fn files_that_do_not_tell_their_size_are_read_to_the_end() {
-    let work = Work::new();
+fn files_that_report_a_wrong_size_are_read_to_the_end() {
+    let work = TestDir::new();
     for file in [
         "/proc/kallsyms",
         "/proc/self/status",
@@ -74,8 +74,8 @@ fn files_that_do_not_tell_their_size_are_read_to_the_end() {
 }
 
 #[test]
-fn what_is_too_large_is_not_read() {
-    let work = Work::with(&[("c/a", "x")]);
+fn files_above_the_size_limit_are_not_read() {
+    let work = TestDir::with(&[("c/a", "x")]);
     std::fs::File::create(work.path("large"))
         .unwrap()
         .set_len(5 << 30)
@@ -86,14 +86,14 @@ fn what_is_too_large_is_not_read() {
         ran.stderr(),
         "dedup-tokenize: large: a document of more than 1073741824 bytes; raise --max-document (4G is the most), or split it\n"
     );
-    // In a directory its head alone shows that it is no text.
+    // In a directory, the first bytes show that the file is not text.
     std::fs::rename(work.path("large"), work.path("c/b")).unwrap();
     assert_eq!(docs(&work.run("dedup-tokenize", &["c"]).ok()), ["c/a"]);
 }
 
 #[test]
 fn links_are_followed_only_when_named() {
-    let work = Work::with(&[("c/a", "x"), ("d/b", "y")]);
+    let work = TestDir::with(&[("c/a", "x"), ("d/b", "y")]);
     std::os::unix::fs::symlink(work.path("d"), work.path("c/d")).unwrap();
     std::os::unix::fs::symlink(work.path("d/b"), work.path("c/e")).unwrap();
     assert_eq!(work.run("dedup-tokenize", &["c"]).docs(), ["c/a"]);
@@ -104,9 +104,9 @@ fn links_are_followed_only_when_named() {
 }
 
 #[test]
-fn packed_files_are_what_is_inside() {
+fn compressed_files_are_decompressed() {
     let line = |id: &str| format!("{{\"id\":\"{id}\",\"text\":\"some words\"}}\n");
-    let work = Work::with(&[
+    let work = TestDir::with(&[
         ("a.txt.gz", gz("some words")),
         ("b.zst", zst("some words")),
         ("c.jsonl.gz", gz(&line("c"))),
@@ -149,9 +149,9 @@ fn packed_files_are_what_is_inside() {
 }
 
 #[test]
-fn damaged_packing_is_named_and_the_rest_read() {
+fn damaged_compressed_files_are_reported_and_the_others_are_read() {
     let whole = gz(&"some words ".repeat(1000));
-    let work = Work::with(&[
+    let work = TestDir::with(&[
         ("a.gz", &whole[..whole.len() / 2]),
         ("b.zst", b"plain text".as_slice()),
         ("c.jsonl.zst", b"(\xb5/\xfdxxxx".as_slice()),
@@ -174,12 +174,12 @@ fn damaged_packing_is_named_and_the_rest_read() {
 }
 
 #[test]
-fn a_damaged_file_of_many_records_is_named_and_the_rest_read() {
+fn a_damaged_ndjson_file_is_reported_and_the_others_are_read() {
     let lines: String = (0..20_000)
         .map(|n| format!("{{\"id\":{n},\"text\":\"number {}\"}}\n", n * 7919 % 10_007))
         .collect();
     let whole = gz(&lines);
-    let work = Work::with(&[
+    let work = TestDir::with(&[
         ("cut.jsonl.gz", &whole[..whole.len() / 2]),
         ("ok.jsonl", b"{\"id\":\"ok\",\"text\":\"x\"}\n"),
     ]);
@@ -213,8 +213,8 @@ fn a_damaged_file_of_many_records_is_named_and_the_rest_read() {
 }
 
 #[test]
-fn lists_of_files() {
-    let work = Work::with(&[("a", "x"), ("b\nb", "y"), ("c/d", "z")]);
+fn files_from_reads_a_list_of_files() {
+    let work = TestDir::with(&[("a", "x"), ("b\nb", "y"), ("c/d", "z")]);
     work.write("list", "c\n\na\n");
     work.write("list0", "b\nb\0a\0");
     assert_eq!(
@@ -240,7 +240,7 @@ fn lists_of_files() {
 
 #[test]
 fn a_list_that_cannot_be_read_ends_the_run() {
-    let work = Work::with(&[("a", "x"), ("c/d", "z")]);
+    let work = TestDir::with(&[("a", "x"), ("c/d", "z")]);
     let ran = work.shell("timeout 20 dedup-tokenize a --files-from c");
     assert_eq!(
         (ran.code(), ran.stderr().as_str()),
@@ -249,8 +249,8 @@ fn a_list_that_cannot_be_read_ends_the_run() {
 }
 
 #[test]
-fn stdin_is_a_list_or_a_document() {
-    let work = Work::with(&[("a", "x")]);
+fn stdin_is_a_file_list_or_a_document() {
+    let work = TestDir::with(&[("a", "x")]);
     let what =
         "stdin is the list of files, it cannot be a document as well; give the list as a file";
     let ran = work.run_with("dedup-tokenize", &["--files-from", "-", "-"], b"a\n");
@@ -270,8 +270,8 @@ fn stdin_is_a_list_or_a_document() {
 }
 
 #[test]
-fn stdin_is_a_document_or_many() {
-    let work = Work::with(&[("a", "x")]);
+fn stdin_is_one_document_or_many_records() {
+    let work = TestDir::with(&[("a", "x")]);
     assert_eq!(
         work.run_with("dedup-tokenize", &[], b"some text").docs(),
         ["-"]
@@ -315,10 +315,11 @@ fn stdin_is_a_document_or_many() {
     );
 }
 
-/// A program before us that failed has written nothing; an empty file is a document.
+/// An upstream program that failed wrote nothing, so an empty stdin is no document; an empty file
+/// is one.
 #[test]
 fn an_empty_stdin_is_no_document() {
-    let work = Work::with(&[("empty", "")]);
+    let work = TestDir::with(&[("empty", "")]);
     let what =
         "no document was read; name files or directories that hold some, or write some to stdin";
     for (tool, arguments) in [("dedup-tokenize", &[][..]), ("dedup-blot", &["--binary"])] {
@@ -344,9 +345,9 @@ fn an_empty_stdin_is_no_document() {
 }
 
 #[test]
-fn a_byte_order_mark_is_no_part_of_a_record() {
+fn a_byte_order_mark_is_not_part_of_a_record() {
     let mark = |text: &str| [b"\xef\xbb\xbf", text.as_bytes()].concat();
-    let work = Work::with(&[("a.fa", mark(">one\nAC\n>two\nG\n"))]);
+    let work = TestDir::with(&[("a.fa", mark(">one\nAC\n>two\nG\n"))]);
     let line = "{\"id\":1,\"text\":\"x\"}\n";
     assert_eq!(
         docs(&work.run_with("dedup-tokenize", &[], &mark(line)).ok()),
@@ -374,7 +375,7 @@ fn a_byte_order_mark_is_no_part_of_a_record() {
             .ok_text(),
         tokens
     );
-    // A text is what its bytes are, wherever it comes from.
+    // The bytes of a text are unchanged, wherever it comes from.
     work.write("a.txt", mark("word"));
     for ran in [
         work.run("dedup-tokenize", &["a.txt"]),
@@ -385,8 +386,8 @@ fn a_byte_order_mark_is_no_part_of_a_record() {
 }
 
 #[test]
-fn pipes_are_read_one_after_the_other() {
-    let work = Work::new();
+fn named_pipes_are_read_in_order() {
+    let work = TestDir::new();
     let ran = work.shell(
         "mkfifo p q; (yes '{\"text\":\"x\"}' | head -n 300000 > p; echo '{\"id\":\"last\",\"text\":\"y\"}' > q) & \
          timeout 60 dedup-tokenize --threads 4 p q | tail -n 2",
@@ -400,8 +401,8 @@ fn pipes_are_read_one_after_the_other() {
 }
 
 #[test]
-fn ids_may_be_any_number() {
-    let ran = Work::new().run_with(
+fn ids_may_be_numbers() {
+    let ran = TestDir::new().run_with(
         "dedup-tokenize",
         &[],
         b"{\"id\":1.50,\"text\":\"x\"}\n{\"id\":123456789012345678901234567890,\"text\":\"x\"}\n",
@@ -410,8 +411,8 @@ fn ids_may_be_any_number() {
 }
 
 #[test]
-fn fields_of_ndjson() {
-    let work = Work::with(&[(
+fn id_and_text_fields_of_ndjson_can_be_named() {
+    let work = TestDir::with(&[(
         "a.jsonl",
         "{\"name\":\"n\",\"body\":\"some words\",\"text\":1}\n\n{\"body\":\"\\u017eluť\"}\n",
     )]);
@@ -424,7 +425,7 @@ fn fields_of_ndjson() {
 }
 
 #[test]
-fn bad_lines_are_named_and_the_rest_read() {
+fn bad_lines_are_reported_and_the_others_are_read() {
     let lines: &[&[u8]] = &[
         b"\xef\xbb\xbf{\"id\":\"a\",\"text\":\"x\"}",
         b"{\"id\":\"b\",\"text\":",
@@ -435,7 +436,7 @@ fn bad_lines_are_named_and_the_rest_read() {
         b"{\"id\":\"e\",\"text\":\"z\"}",
         b"{\"id\":\"f\",\"text\":\"\\ud800\"}",
     ];
-    let work = Work::with(&[("a.jsonl", lines.join(&b'\n'))]);
+    let work = TestDir::with(&[("a.jsonl", lines.join(&b'\n'))]);
     let ran = work.run("dedup-tokenize", &["a.jsonl"]);
     assert_eq!(
         (ran.code(), ran.docs()),
@@ -472,8 +473,8 @@ fn bad_lines_are_named_and_the_rest_read() {
 }
 
 #[test]
-fn text_that_is_not_utf8() {
-    let work = Work::with(&[
+fn text_that_is_not_utf8_is_reported_unless_lossy() {
+    let work = TestDir::with(&[
         ("a.txt", b"caf\xe9 au lait".as_slice()),
         ("b.txt", b"\xff\xfex\0".as_slice()),
         ("c.txt", b"fine".as_slice()),
@@ -497,8 +498,8 @@ fn text_that_is_not_utf8() {
 }
 
 #[test]
-fn what_is_not_there_or_not_readable() {
-    let work = Work::with(&[("a", "x")]);
+fn missing_files_and_repeated_ids_are_reported() {
+    let work = TestDir::with(&[("a", "x")]);
     let ran = work.run("dedup-tokenize", &["nothing", "a"]);
     assert_eq!(
         (ran.code(), ran.docs(), ran.stderr().as_str()),
@@ -520,9 +521,9 @@ fn what_is_not_there_or_not_readable() {
 }
 
 #[test]
-fn names_that_are_not_utf8_are_reported() {
+fn file_names_that_are_not_utf8_are_reported() {
     use std::os::unix::ffi::OsStrExt;
-    let work = Work::with(&[("c/a", "x")]);
+    let work = TestDir::with(&[("c/a", "x")]);
     std::fs::write(
         work.path("c").join(std::ffi::OsStr::from_bytes(b"b\xff")),
         "y",
@@ -538,8 +539,8 @@ fn names_that_are_not_utf8_are_reported() {
 }
 
 #[test]
-fn fasta_records() {
-    let work = Work::with(&[
+fn each_fasta_record_is_a_document() {
+    let work = TestDir::with(&[
         ("a.fa", ">one first\nACGT\nAC\n>two\n\n>\nGG"),
         ("b.fa.gz", ""),
     ]);
@@ -575,8 +576,8 @@ fn fasta_records() {
 }
 
 #[test]
-fn fasta_names_obey_the_rule_for_what_is_not_utf8() {
-    let work = Work::with(&[("a.fa", b">caf\xe9 x\nAC\n>two\nGG\n")]);
+fn fasta_names_that_are_not_utf8_are_reported_unless_lossy() {
+    let work = TestDir::with(&[("a.fa", b">caf\xe9 x\nAC\n>two\nGG\n")]);
     let ran = work.run("dedup-tokenize", &["--records", "fasta", "a.fa"]);
     assert_eq!((ran.code(), ran.docs()), (2, vec!["two".to_owned()]));
     assert_eq!(
@@ -594,9 +595,9 @@ fn fasta_names_obey_the_rule_for_what_is_not_utf8() {
 }
 
 #[test]
-fn large_documents_and_many_lines() {
+fn large_documents_and_many_lines_are_read() {
     let text = "The quick brown fox jumps over the lazy dog. ".repeat(300_000);
-    let work = Work::with(&[("large.txt", &text)]);
+    let work = TestDir::with(&[("large.txt", &text)]);
     assert_eq!(
         records(
             &work

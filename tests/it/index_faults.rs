@@ -1,8 +1,9 @@
-//! Writers that die, and disks, directories and limits that fail them: the index is the old one or the new one, and whole.
+//! Writers of an index that are killed, and disks, directories and limits that fail them: the index
+//! is complete, and either the old or the new one.
 //!
 //! With `DEDUP_SOAK=1` writers are killed at 200 instants each, and at every system call they make.
 
-use crate::work::{Ran, Work};
+use crate::test_dir::{RunResult, TestDir};
 use std::{
     collections::BTreeSet,
     fs,
@@ -14,9 +15,9 @@ fn is_soak() -> bool {
     std::env::var_os("DEDUP_SOAK").is_some()
 }
 
-/// Some documents, an index of them with several segments, and what would change it.
-fn prepared() -> Work {
-    let work = Work::new();
+/// Some documents, an index of them with several segments, and input that changes it.
+fn fixture() -> TestDir {
+    let work = TestDir::new();
     let text = |from: usize, count: usize| {
         (from..from + count)
             .map(|n| format!("word{} ", n * n % 977))
@@ -37,7 +38,7 @@ fn prepared() -> Work {
     work
 }
 
-/// A writer, and the index that it changes; none if it makes one.
+/// A writer, and the index that it changes, or none if it creates one.
 const WRITERS: [(&str, Option<&str>); 7] = [
     ("dedup-index build --dictionary -o i c more", None),
     ("dedup-index add i more", Some("old")),
@@ -51,19 +52,19 @@ const WRITERS: [(&str, Option<&str>); 7] = [
     ("dedup-spex -q --add i more", Some("shared")),
 ];
 
-/// A program, and its arguments.
+/// A program and its arguments.
 fn parts(writer: &str) -> (&str, Vec<&str>) {
     let (tool, arguments) = writer.split_once(' ').unwrap();
     (tool, arguments.split(' ').collect())
 }
 
-fn run(work: &Work, writer: &str) -> Ran {
+fn run(work: &TestDir, writer: &str) -> RunResult {
     let (tool, arguments) = parts(writer);
     work.run(tool, &arguments)
 }
 
-/// Makes the index as it is before the writer comes.
-fn reset(work: &Work, old: Option<&str>) {
+/// Restores the index to the state before the writer.
+fn reset(work: &TestDir, old: Option<&str>) {
     let _ = fs::remove_dir_all(work.path("i"));
     let _ = fs::remove_file(work.path("i.sync"));
     if let Some(old) = old {
@@ -71,8 +72,8 @@ fn reset(work: &Work, old: Option<&str>) {
     }
 }
 
-/// What the index holds; none if there is none. It must be whole.
-fn state(work: &Work) -> Option<Vec<u8>> {
+/// The content of the index, which must be undamaged; none if there is no index.
+fn state(work: &TestDir) -> Option<Vec<u8>> {
     if !work.path("i/manifest.json").exists() {
         return None;
     }
@@ -87,9 +88,9 @@ fn state(work: &Work) -> Option<Vec<u8>> {
     Some(dumped)
 }
 
-/// What the index holds before and after a writer that nothing happens to.
+/// The content of the index before and after an undisturbed writer.
 fn before_and_after(
-    work: &Work,
+    work: &TestDir,
     writer: &str,
     old: Option<&str>,
 ) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
@@ -100,7 +101,7 @@ fn before_and_after(
 }
 
 /// Files that the manifest does not name.
-fn leftovers(work: &Work) -> BTreeSet<String> {
+fn leftovers(work: &TestDir) -> BTreeSet<String> {
     let manifest = fs::read_to_string(work.path("i/manifest.json")).unwrap();
     let names = fs::read_dir(work.path("i"))
         .unwrap()
@@ -110,9 +111,10 @@ fn leftovers(work: &Work) -> BTreeSet<String> {
         .collect()
 }
 
-/// Whatever happened to the writer, the index is as it was or as it was to be; and the next writer finishes and sweeps.
+/// Checks that the index is in the old or the new state, and that the next writer completes and
+/// removes leftover files.
 fn ensure_safe(
-    work: &Work,
+    work: &TestDir,
     writer: &str,
     before: &Option<Vec<u8>>,
     after: &Option<Vec<u8>>,
@@ -143,8 +145,8 @@ fn ensure_safe(
 }
 
 #[test]
-fn a_writer_that_is_killed_leaves_the_old_index_or_the_new_one() {
-    let work = prepared();
+fn a_killed_writer_leaves_the_old_index_or_the_new_one() {
+    let work = fixture();
     let instants = if is_soak() { 200 } else { 12 };
     for (writer, old) in WRITERS {
         reset(&work, old);
@@ -180,12 +182,12 @@ fn a_writer_that_is_killed_leaves_the_old_index_or_the_new_one() {
     }
 }
 
-/// Runs a writer under strace, which does something at its Nth call of some kind.
-fn inject(work: &Work, writer: &str, calls: &str, what: &str, number: u32) -> Ran {
+/// Runs a writer under strace, which injects a fault at the Nth call of some kinds.
+fn inject(work: &TestDir, writer: &str, calls: &str, what: &str, number: u32) -> RunResult {
     work.shell(&format!("strace -f -qq -o /dev/null -e trace={calls} -e inject={calls}:{what}:when={number} {writer}"))
 }
 
-fn can_trace(work: &Work) -> bool {
+fn can_trace(work: &TestDir) -> bool {
     let can = work.shell("strace -f -qq -o /dev/null true").code() == 0;
     if !can {
         eprintln!("no strace here, or no right to use it: skipped");
@@ -193,13 +195,13 @@ fn can_trace(work: &Work) -> bool {
     can
 }
 
-/// The kinds of calls that change what is on disk.
+/// The kinds of system calls that change the disk.
 const CALLS: &str =
     "write,pwrite64,fsync,rename,renameat,renameat2,unlink,unlinkat,ftruncate,openat,mkdir";
 
 #[test]
-fn a_writer_that_dies_at_a_system_call_leaves_the_old_index_or_the_new_one() {
-    let work = prepared();
+fn a_writer_killed_at_a_system_call_leaves_the_old_index_or_the_new_one() {
+    let work = fixture();
     if !can_trace(&work) {
         return;
     }
@@ -225,8 +227,8 @@ fn a_writer_that_dies_at_a_system_call_leaves_the_old_index_or_the_new_one() {
 }
 
 #[test]
-fn a_call_that_fails_is_an_error_and_the_index_is_as_it_was() {
-    let work = prepared();
+fn a_failed_system_call_is_an_error_and_leaves_the_old_index() {
+    let work = fixture();
     if !can_trace(&work) {
         return;
     }
@@ -258,12 +260,12 @@ fn a_call_that_fails_is_an_error_and_the_index_is_as_it_was() {
 }
 
 #[test]
-fn limits_are_errors_and_the_index_is_as_it_was() {
-    let work = prepared();
+fn exceeded_limits_are_errors_and_leave_the_old_index() {
+    let work = fixture();
     reset(&work, Some("old"));
     let before = state(&work);
     for (limit, writer, message) in [
-        // A write that comes back short, and then fails.
+        // A write that returns short and then fails.
         ("ulimit -f 2", "add i more", "File too large"),
         ("ulimit -f 2", "compact i", "File too large"),
         ("ulimit -n 4", "add i more", "Too many open files"),
@@ -281,8 +283,8 @@ fn limits_are_errors_and_the_index_is_as_it_was() {
     }
 }
 
-/// Mounts something for the time of a test, where that is allowed.
-fn with_mount(work: &Work, mount: &str, test: impl FnOnce()) {
+/// Mounts a file system during a test, where that is allowed.
+fn with_mount(work: &TestDir, mount: &str, test: impl FnOnce()) {
     if work
         .shell(&format!("mkdir -p disk && {mount} 2> /dev/null"))
         .code()
@@ -295,8 +297,8 @@ fn with_mount(work: &Work, mount: &str, test: impl FnOnce()) {
 }
 
 #[test]
-fn a_full_disk_leaves_the_index_as_it_was() {
-    let work = prepared();
+fn a_full_disk_leaves_the_old_index() {
+    let work = fixture();
     with_mount(&work, "mount -t tmpfs -o size=320k none disk", || {
         work.shell("cp -r old disk/i").ok();
         let before = bytes(&work.path("disk/i"));
@@ -328,8 +330,8 @@ fn a_full_disk_leaves_the_index_as_it_was() {
 }
 
 #[test]
-fn a_read_only_directory_is_an_error_for_writers_only() {
-    let work = prepared();
+fn only_writers_fail_in_a_read_only_directory() {
+    let work = fixture();
     with_mount(
         &work,
         "mount --bind old disk && mount -o remount,ro,bind disk",
@@ -369,14 +371,16 @@ fn bytes(directory: &Path) -> Vec<(String, Vec<u8>)> {
     all
 }
 
-/// A reader that has an index open, or opens it while writers come and go, sees one state or another, never a mixture.
+/// A reader that has an index open, or opens it while writers commit, sees one state or the other,
+/// never a mixture.
 #[test]
 fn readers_keep_their_snapshot() {
-    let work = prepared();
+    let work = fixture();
     reset(&work, Some("old"));
-    let truth = |work: &Work| work.run("dedup-index", &["dump", "i"]).ok();
+    let truth = |work: &TestDir| work.run("dedup-index", &["dump", "i"]).ok();
     let one = truth(&work);
-    // Its output is not taken yet: it stays in the middle of reading while the index is changed and compacted.
+    // Its output is not read yet, so it stays in the middle of reading while the index is changed
+    // and compacted.
     let script = "mkfifo p; dedup-index dump i > p & exec 3< p
          dedup-index add -q i more && dedup-index compact i && dedup-index remove -q i more/00.txt && dedup-index compact i
          cat <&3 > seen; wait $! && dedup-index dump i > now";

@@ -1,6 +1,7 @@
-//! dedup-extract against brute force, through the library: random corpora with copies and exact duplicates.
+//! dedup-extract, called through the library, gives the results of brute force on random corpora
+//! with copies and exact duplicates.
 
-use crate::work::Work;
+use crate::test_dir::TestDir;
 use dedup::{
     base::{error::Problem, files::TempDir, parallel::Limits},
     commands::{
@@ -28,11 +29,11 @@ impl Observer for Silent {
     fn progress(&mut self, _: u64, _: u64) {}
 }
 
-/// A document: its blots and its length. Equal ones are exact duplicates.
+/// The blots of a document and its number of tokens. Equal documents are exact duplicates.
 type Document = (BTreeSet<u32>, u32);
 
-/// An index of documents d000, d001, …, which stand in this order whatever the order of commits.
-pub fn index_of(work: &Work, documents: &[Document]) -> Index {
+/// Builds an index of documents d000, d001, … in this order.
+pub fn index_of(work: &TestDir, documents: &[Document]) -> Index {
     let mut stream = String::new();
     for (number, (blots, tokens)) in documents.iter().enumerate() {
         let first = documents
@@ -52,7 +53,7 @@ pub fn index_of(work: &Work, documents: &[Document]) -> Index {
     build_index(work, &stream)
 }
 
-fn build_index(work: &Work, stream: &str) -> Index {
+fn build_index(work: &TestDir, stream: &str) -> Index {
     work.write("stream.jsonl", stream);
     let corpus = corpus::Options::of_files(vec![work.path("stream.jsonl")]);
     let settings = Settings {
@@ -78,10 +79,10 @@ fn spread(blot: u32) -> u32 {
     blot.wrapping_mul(0x9e37_79b9)
 }
 
-/// What is shared by a pair, by brute force.
-struct Truth<'d> {
+/// The expected results, computed by brute force.
+struct BruteForce<'d> {
     documents: &'d [Document],
-    /// The blots that count, and their df.
+    /// The blots that count, each with the number of documents that have it.
     df: BTreeMap<u32, u64>,
 }
 
@@ -95,7 +96,7 @@ struct Pair {
     score: f64,
 }
 
-impl<'d> Truth<'d> {
+impl<'d> BruteForce<'d> {
     fn new(documents: &'d [Document], max_df: u64) -> Self {
         let mut df = BTreeMap::new();
         documents
@@ -115,7 +116,7 @@ impl<'d> Truth<'d> {
             .collect()
     }
 
-    /// The documents that have a blot, exact duplicates by their first.
+    /// The documents that have a blot; of exact duplicates only the first.
     fn contents(&self, blot: u32) -> Vec<usize> {
         let has = |document: &Document| document.0.contains(&blot);
         let is_first = |at: usize| !self.documents[..at].contains(&self.documents[at]);
@@ -124,7 +125,8 @@ impl<'d> Truth<'d> {
             .collect()
     }
 
-    /// The sum of 1/df, set by set: rarest first, then by falling number of blots, then by the lesser list.
+    /// The sum of 1/df, added in the order of the program: rarest set first, then the set with more
+    /// blots, then the lesser list.
     fn rarity(&self, shared: &BTreeSet<u32>) -> f64 {
         let mut sets: BTreeMap<Vec<usize>, (u64, u64)> = BTreeMap::new();
         for (&blot, &df) in &self.df {
@@ -200,7 +202,7 @@ fn pair_lines(pairs: &[Pair]) -> String {
     "a\tb\tshared\ta_in_b\tb_in_a\tscore\n".to_owned() + &pairs.iter().map(line).collect::<String>()
 }
 
-/// Runs with several limits, which must not matter.
+/// Extracts with several memory limits and thread counts and checks that the output is the same.
 fn extracted(
     index: &Index,
     what: Extract,
@@ -238,7 +240,8 @@ fn extracted(
     all.swap_remove(0)
 }
 
-/// Passages are runs of blots; documents are made of passages and some text of their own; some are copied whole.
+/// Passages are runs of blots. Documents consist of passages and some text of their own; some are
+/// whole copies.
 fn documents() -> impl Strategy<Value = Vec<Document>> {
     let made = (
         prop::collection::vec(0_u32..9, 0..5),
@@ -272,14 +275,15 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
     #[test]
-    fn pairs_are_those_of_brute_force(documents in documents(), at in any::<prop::sample::Index>(), limit in 0_u64..9) {
-        let work = Work::new();
+    fn pairs_match_brute_force(documents in documents(), at in any::<prop::sample::Index>(), limit in 0_u64..9) {
+        let work = TestDir::new();
         let index = index_of(&work, &documents);
         for score in scores() {
             for max_df in [None, (limit > 0).then_some(limit)] {
-                let truth = Truth::new(&documents, max_df.unwrap_or(u64::MAX));
+                let truth = BruteForce::new(&documents, max_df.unwrap_or(u64::MAX));
                 let all = truth.pairs(score, 0.0);
-                // A score that is just reached, one that is just missed by others, and the usual.
+                // A threshold that one pair just reaches and others just miss, and the usual
+                // thresholds.
                 let reached = if all.is_empty() { 0.3 } else { at.get(&all).score };
                 for threshold in [0.0, reached, reached * (1.0 + f64::EPSILON), score.default_threshold(), 1.0, 5.0] {
                     let found = extracted(&index, Extract::Pairs(Format::Tsv), score, threshold, max_df);
@@ -290,10 +294,10 @@ proptest! {
     }
 
     #[test]
-    fn the_table_is_that_of_brute_force(documents in documents(), top in 1_usize..6, threshold in prop::sample::select(vec![0.0, 0.1, 0.25, 0.5, 1.0])) {
-        let work = Work::new();
+    fn the_table_matches_brute_force(documents in documents(), top in 1_usize..6, threshold in prop::sample::select(vec![0.0, 0.1, 0.25, 0.5, 1.0])) {
+        let work = TestDir::new();
         let index = index_of(&work, &documents);
-        let truth = Truth::new(&documents, u64::MAX);
+        let truth = BruteForce::new(&documents, u64::MAX);
         let mut expected = [false, true].map(|ranks| if ranks { "a\trank\tb\tshared\ta_in_b\tb_in_a\n" } else { "a\tb\tshared\ta_in_b\tb_in_a\n" }.to_owned());
         for a in 0..documents.len() {
             let mut rows: Vec<Pair> = (0..documents.len()).filter(|&b| b != a).filter_map(|b| truth.pair(Score::Inclusion, a, b)).collect();
@@ -312,10 +316,10 @@ proptest! {
     }
 
     #[test]
-    fn clusters_are_connected_and_lead_to_the_kept_document(documents in documents(), score in prop::sample::select(scores().collect::<Vec<_>>()), which in 0_usize..4) {
-        let work = Work::new();
+    fn clusters_are_connected_components_and_name_the_kept_document(documents in documents(), score in prop::sample::select(scores().collect::<Vec<_>>()), which in 0_usize..4) {
+        let work = TestDir::new();
         let index = index_of(&work, &documents);
-        let (truth, threshold, keep) = (Truth::new(&documents, u64::MAX), score.default_threshold(), KeepRule::NAMES[which].1);
+        let (truth, threshold, keep) = (BruteForce::new(&documents, u64::MAX), score.default_threshold(), KeepRule::NAMES[which].1);
         let pairs = truth.pairs(score, threshold);
         let found = extracted(&index, Extract::Clusters { keep, format: Format::Tsv }, score, threshold, None);
         let rows: Vec<Vec<&str>> = found.lines().skip(1).map(|line| line.split('\t').collect()).collect();
@@ -347,9 +351,9 @@ proptest! {
 
     #[test]
     fn a_graph_has_the_pairs_as_edges(documents in documents(), threshold in prop::sample::select(vec![0.0, 0.3, 1.0])) {
-        let work = Work::new();
+        let work = TestDir::new();
         let index = index_of(&work, &documents);
-        let pairs = Truth::new(&documents, u64::MAX).pairs(Score::Jaccard, threshold);
+        let pairs = BruteForce::new(&documents, u64::MAX).pairs(Score::Jaccard, threshold);
         let nodes: BTreeSet<usize> = pairs.iter().flat_map(|pair| [pair.a, pair.b]).collect();
         let node = |document: &usize| format!("  d{document} [label=\"d{document:03}\" tokens={}];\n", documents[*document].1);
         let edge = |pair: &Pair| {
@@ -361,8 +365,8 @@ proptest! {
     }
 
     #[test]
-    fn exact_groups_and_blots_are_those_of_brute_force(documents in documents(), sigma in prop::option::of(-1.0..3.0)) {
-        let work = Work::new();
+    fn exact_groups_and_blots_match_brute_force(documents in documents(), sigma in prop::option::of(-1.0..3.0)) {
+        let work = TestDir::new();
         let index = index_of(&work, &documents);
         let mut exact = "group\tdoc\n".to_owned();
         let groups: BTreeSet<Vec<usize>> = (0..documents.len()).map(|at| (0..documents.len()).filter(|&other| documents[other] == documents[at]).collect()).collect();
@@ -371,7 +375,7 @@ proptest! {
         }
         prop_assert_eq!(extracted(&index, Extract::Exact(Format::Tsv), Score::Containment, 0.5, None), exact);
 
-        let truth = Truth::new(&documents, u64::MAX);
+        let truth = BruteForce::new(&documents, u64::MAX);
         let count = truth.df.len().max(1) as f64;
         let mean = truth.df.values().sum::<u64>() as f64 / count;
         let deviation = (truth.df.values().map(|&df| (df as f64 - mean).powi(2)).sum::<f64>() / count).sqrt();
@@ -386,7 +390,7 @@ proptest! {
     }
 }
 
-/// Documents that hang together by pairs, two or more, by their first.
+/// Connected components of two or more documents, in the order of their first documents.
 fn components(documents: usize, pairs: &[Pair]) -> Vec<Vec<usize>> {
     let mut found: Vec<Vec<usize>> = Vec::new();
     for start in 0..documents {
@@ -401,7 +405,7 @@ fn components(documents: usize, pairs: &[Pair]) -> Vec<Vec<usize>> {
     found
 }
 
-/// How many pairs lie between a document and each other.
+/// The number of pairs on the shortest path from a document to each other document.
 fn steps_from(start: usize, documents: usize, pairs: &[Pair]) -> Vec<usize> {
     let mut steps = vec![usize::MAX; documents];
     steps[start] = 0;
@@ -415,8 +419,9 @@ fn steps_from(start: usize, documents: usize, pairs: &[Pair]) -> Vec<usize> {
     steps
 }
 
-/// How many members of sets are looked at to find the neighbours of all contents, and how many there are.
-fn work_for(index: &Index, score: Score, threshold: f64) -> (u64, usize) {
+/// The number of set members visited to find the neighbours of all contents, and the number of
+/// members of all sets.
+fn visited_members(index: &Index, score: Score, threshold: f64) -> (u64, usize) {
     let view = View::of(index).unwrap();
     let measure = Measure {
         score,
@@ -447,10 +452,11 @@ fn work_for(index: &Index, score: Score, threshold: f64) -> (u64, usize) {
 }
 
 #[test]
-fn a_chunk_of_20000_documents_costs_nothing_if_the_threshold_rules_it_out() {
+fn a_blot_of_20000_documents_is_not_visited_if_the_threshold_excludes_it() {
     let mut stream = String::new();
     for document in 0..20_000_u32 {
-        // Thirty blots that all have, sixty that its neighbour has too, ten of its own.
+        // Each document has 30 blots of all documents, 60 that it shares with its neighbour, and 10
+        // of its own.
         let all = 0..30;
         let both = (0..60).map(|at| 1000 + document / 2 * 100 + at);
         let own = (0..10).map(|at| 2_000_000 + document * 100 + at);
@@ -464,7 +470,7 @@ fn a_chunk_of_20000_documents_costs_nothing_if_the_threshold_rules_it_out() {
             blots.join(",")
         );
     }
-    let work = Work::new();
+    let work = TestDir::new();
     let index = build_index(&work, &stream);
     for (score, threshold) in [
         (Score::Containment, 0.5),
@@ -474,15 +480,15 @@ fn a_chunk_of_20000_documents_costs_nothing_if_the_threshold_rules_it_out() {
         (Score::S3, 0.4),
         (Score::S4, 0.2),
     ] {
-        let (steps, pairs) = work_for(&index, score, threshold);
+        let (steps, pairs) = visited_members(&index, score, threshold);
         assert_eq!(pairs, 20_000, "{score:?}");
         assert!(steps < 50 * 20_000, "{score:?}: {steps}");
     }
 }
 
 #[test]
-fn identical_documents() {
-    let work = Work::new();
+fn identical_documents_form_all_pairs_without_visiting_sets() {
+    let work = TestDir::new();
     let index = index_of(&work, &vec![((0..50).collect(), 57); 300]);
     let pairs = extracted(
         &index,
@@ -509,12 +515,12 @@ fn identical_documents() {
         None,
     );
     assert_eq!(table.lines().take(4).last(), Some("d000\td003\t50\t1\t1"));
-    assert_eq!(work_for(&index, Score::Containment, 0.5).0, 0);
+    assert_eq!(visited_members(&index, Score::Containment, 0.5).0, 0);
 }
 
 #[test]
 fn an_empty_index_has_no_results() {
-    let work = Work::new();
+    let work = TestDir::new();
     let index = index_of(&work, &[]);
     for what in [
         Extract::Pairs(Format::Ndjson),

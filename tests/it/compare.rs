@@ -1,6 +1,6 @@
-//! Pairs compared by alignment: all of them, or those that share blots; whole or in slices.
+//! dedup-extract compare: aligns all pairs, or the pairs that share blots, whole or in slices.
 
-use crate::work::{Work, records};
+use crate::test_dir::{TestDir, records};
 use serde_json::{Value, json};
 
 fn words(prefix: &str, count: usize) -> String {
@@ -10,10 +10,11 @@ fn words(prefix: &str, count: usize) -> String {
         .join(" ")
 }
 
-/// A text of 100 words; 40 of them in another, two of which are replaced; the same twice; one with three words in common; next to nothing.
-fn work() -> Work {
+/// A text of 100 words; a text with 40 of them, two replaced; an exact copy; a text with three
+/// words in common; and nearly empty documents.
+fn fixture() -> TestDir {
     let copy = words("w", 40).replace("w10 ", "x ").replace("w20 ", "y ");
-    let work = Work::with(&[
+    let work = TestDir::with(&[
         ("c/a.txt", words("w", 100)),
         ("c/b.txt", format!("Žluť! {copy} {}", words("b", 20))),
         ("c/copy.txt", format!("  {}\n", words("W", 100))),
@@ -32,7 +33,7 @@ fn work() -> Work {
 
 const EXHAUSTIVE: [&str; 4] = ["compare", "idx", "--method", "exhaustive"];
 
-fn found(work: &Work, more: &[&str]) -> Vec<Value> {
+fn compare_exhaustively(work: &TestDir, more: &[&str]) -> Vec<Value> {
     records(
         &work
             .run("dedup-extract", &[&EXHAUSTIVE[..], more].concat())
@@ -40,7 +41,7 @@ fn found(work: &Work, more: &[&str]) -> Vec<Value> {
     )
 }
 
-/// 40 words in order, 2 replaced: 38 × 5 − 2 × 10.
+/// 40 words in order with 2 replaced: 38 × 5 − 2 × 10.
 fn expected() -> Vec<Value> {
     let (whole, part) = (words("w", 100).len(), words("w", 40).len());
     let in_b = [8, 8 + part - 4];
@@ -53,11 +54,14 @@ fn expected() -> Vec<Value> {
 }
 
 #[test]
-fn all_pairs_with_their_areas() {
-    let work = work();
-    assert_eq!(found(&work, &[]), expected());
-    assert_eq!(found(&work, &["--min-similarity", "171"]), expected()[..1]);
-    let three = found(&work, &["--min-similarity", "15"]);
+fn exhaustive_comparison_gives_all_pairs_with_their_areas() {
+    let work = fixture();
+    assert_eq!(compare_exhaustively(&work, &[]), expected());
+    assert_eq!(
+        compare_exhaustively(&work, &["--min-similarity", "171"]),
+        expected()[..1]
+    );
+    let three = compare_exhaustively(&work, &["--min-similarity", "15"]);
     let with_few: Vec<_> = three
         .iter()
         .filter(|record| record["b"] == "c/few.txt" || record["a"] == "c/few.txt")
@@ -75,13 +79,19 @@ fn all_pairs_with_their_areas() {
 }
 
 #[test]
-fn documents_may_come_from_any_source() {
-    let work = work();
+fn compare_reads_documents_from_any_source() {
+    let work = fixture();
     work.shell("mkdir moved && cp -r c moved/").ok();
-    assert_eq!(found(&work, &["--corpus", "moved"]), expected());
-    assert_eq!(found(&work, &["c"]), expected());
-    // Only what is read is compared.
-    assert_eq!(found(&work, &["c/a.txt", "c/b.txt"]), expected()[1..2]);
+    assert_eq!(
+        compare_exhaustively(&work, &["--corpus", "moved"]),
+        expected()
+    );
+    assert_eq!(compare_exhaustively(&work, &["c"]), expected());
+    // compare reads only these documents, so it compares only these.
+    assert_eq!(
+        compare_exhaustively(&work, &["c/a.txt", "c/b.txt"]),
+        expected()[1..2]
+    );
     work.shell("rm c/b.txt").ok();
     let ran = work.run("dedup-extract", &EXHAUSTIVE);
     let message = "dedup-extract: c/b.txt: No such file or directory (os error 2); if ids are no paths, say where the documents are with PATH\n";
@@ -92,8 +102,8 @@ fn documents_may_come_from_any_source() {
 }
 
 #[test]
-fn pairs_that_share_blots_are_compared_too() {
-    let work = work();
+fn comparing_by_blots_gives_the_pairs_of_the_exhaustive_comparison() {
+    let work = fixture();
     let areas = work.run("dedup-extract", &["compare", "idx"]).ok();
     assert_eq!(records(&areas), expected());
     let half = records(
@@ -111,7 +121,7 @@ fn pairs_that_share_blots_are_compared_too() {
 
 #[test]
 fn candidates_say_how_they_were_found() {
-    let work = work();
+    let work = fixture();
     let pair = |a: &str, b: &str, by: &str| json!({"a": format!("c/{a}.txt"), "b": format!("c/{b}.txt"), "by": by});
     let by_blots = records(
         &work
@@ -126,8 +136,9 @@ fn candidates_say_how_they_were_found() {
             pair("b", "copy", "blots")
         ]
     );
-    let all = found(&work, &["--candidates"]);
-    // Documents without tokens are candidates, but not of each other.
+    let all = compare_exhaustively(&work, &["--candidates"]);
+    // A document without tokens is a candidate for others, but not for another document without
+    // tokens.
     assert_eq!(
         (all.len(), &all[1]),
         (8 * 7 / 2 - 1, &pair("a", "b", "exhaustive"))
@@ -135,8 +146,8 @@ fn candidates_say_how_they_were_found() {
 }
 
 #[test]
-fn slices_add_up_to_the_whole_for_any_number_of_threads() {
-    let work = Work::new();
+fn slices_joined_equal_the_whole_for_any_number_of_threads() {
+    let work = TestDir::new();
     for number in 0..60 {
         let text = format!(
             "{} {} {}",
@@ -177,15 +188,21 @@ fn slices_add_up_to_the_whole_for_any_number_of_threads() {
 
 #[test]
 fn only_allowed_pairs_are_compared() {
-    let work = work();
-    assert_eq!(found(&work, &["--new", "c/b"]), expected()[1..]);
+    let work = fixture();
+    assert_eq!(
+        compare_exhaustively(&work, &["--new", "c/b"]),
+        expected()[1..]
+    );
     work.write("groups", "c/a.txt\tann\nc/copy.txt\tann\n");
-    assert_eq!(found(&work, &["--groups", "groups"]), expected()[1..]);
+    assert_eq!(
+        compare_exhaustively(&work, &["--groups", "groups"]),
+        expected()[1..]
+    );
 }
 
 #[test]
-fn other_schemes_and_compressed_lines() {
-    let work = Work::new();
+fn compare_reads_other_schemes_and_compressed_ndjson() {
+    let work = TestDir::new();
     let lines: String = [("a", 50), ("b", 60), ("c", 0)]
         .map(|(id, count)| {
             json!({"id": id, "text": format!("{id} {}", words("w", count))}).to_string() + "\n"
@@ -236,7 +253,7 @@ fn other_schemes_and_compressed_lines() {
 
 #[test]
 fn contradictory_options_are_refused() {
-    let work = work();
+    let work = fixture();
     for (arguments, message) in [
         (
             "--method exhaustive,blots",

@@ -1,4 +1,4 @@
-//! A private directory, and what a run of a tool left behind.
+//! Helper: a temporary directory for a test, and the result of running a program in it.
 
 use assert_cmd::cargo::cargo_bin;
 use std::{
@@ -9,11 +9,11 @@ use std::{
 };
 use tempfile::TempDir;
 
-pub struct Work {
+pub struct TestDir {
     pub dir: TempDir,
 }
 
-impl Work {
+impl TestDir {
     pub fn new() -> Self {
         Self {
             dir: TempDir::new().unwrap(),
@@ -49,12 +49,12 @@ impl Work {
         command
     }
 
-    pub fn run(&self, tool: &str, arguments: &[&str]) -> Ran {
+    pub fn run(&self, tool: &str, arguments: &[&str]) -> RunResult {
         self.run_with(tool, arguments, b"")
     }
 
-    /// Runs a tool with something on stdin.
-    pub fn run_with(&self, tool: &str, arguments: &[&str], stdin: &[u8]) -> Ran {
+    /// Runs a program with this input on stdin.
+    pub fn run_with(&self, tool: &str, arguments: &[&str], stdin: &[u8]) -> RunResult {
         let mut command = self.command(tool, arguments);
         let mut child = command
             .stdin(Stdio::piped())
@@ -63,26 +63,29 @@ impl Work {
             .spawn()
             .unwrap();
         let (mut input, bytes) = (child.stdin.take().unwrap(), stdin.to_vec());
-        // A tool that ends early closes the pipe: that is its right.
+        // A program that ends early closes the pipe, which is not an error.
         let writer = std::thread::spawn(move || drop(input.write_all(&bytes)));
         let output = child.wait_with_output().unwrap();
         writer.join().unwrap();
-        Ran(output)
+        RunResult(output)
     }
 
-    /// Runs a line of shell with the tools on the path.
-    pub fn shell(&self, line: &str) -> Ran {
-        Ran(Command::new("bash")
-            .args(["-c", line])
-            .env("PATH", search_path())
-            .current_dir(self.dir.path())
-            .stdin(Stdio::null())
-            .output()
-            .unwrap())
+    /// Runs a line of shell with the programs in PATH.
+    pub fn shell(&self, line: &str) -> RunResult {
+        RunResult(
+            Command::new("bash")
+                .args(["-c", line])
+                .env("PATH", search_path())
+                .current_dir(self.dir.path())
+                .stdin(Stdio::null())
+                .output()
+                .unwrap(),
+        )
     }
 }
 
-/// Where programs are looked for: our own, those of the machine, and those that scripts/dev/install-deps put into the target directory.
+/// PATH with our programs, those of the machine, and those that scripts/dev/install-deps put into
+/// the target directory.
 pub fn search_path() -> String {
     let (bin, tools) = (
         cargo_bin("dedup-blot"),
@@ -98,10 +101,10 @@ pub fn search_path() -> String {
     )
 }
 
-pub struct Ran(pub Output);
+pub struct RunResult(pub Output);
 
-impl Ran {
-    /// What it wrote, once it ended well and without a word.
+impl RunResult {
+    /// The output of a program that ended with status 0 and an empty stderr.
     #[track_caller]
     pub fn ok(&self) -> Vec<u8> {
         assert_eq!(
@@ -126,7 +129,7 @@ impl Ran {
         String::from_utf8_lossy(&self.0.stdout).into_owned()
     }
 
-    /// What it said, but for the account of the input: see [`Ran::accounts`].
+    /// stderr without the account of the input; see [`RunResult::accounts`].
     pub fn stderr(&self) -> String {
         String::from_utf8_lossy(&self.0.stderr)
             .split_inclusive('\n')
@@ -134,7 +137,7 @@ impl Ran {
             .collect()
     }
 
-    /// The lines that say what was read.
+    /// The lines of stderr that account for the input.
     pub fn accounts(&self) -> Vec<String> {
         String::from_utf8_lossy(&self.0.stderr)
             .lines()
@@ -143,7 +146,7 @@ impl Ran {
             .collect()
     }
 
-    /// The ids of the documents that came out, in order.
+    /// The ids of the documents in the output, in order.
     pub fn docs(&self) -> Vec<String> {
         docs(&self.0.stdout)
     }
@@ -176,7 +179,7 @@ pub fn docs(stream: &[u8]) -> Vec<String> {
         .collect()
 }
 
-/// The project's root.
+/// The root of the project.
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }

@@ -1,6 +1,6 @@
-//! Pages of shared passages: what is written, and what a real browser makes of it.
+//! HTML reports: the files that are written, and their behaviour in a real browser.
 
-use crate::work::{Work, root};
+use crate::test_dir::{TestDir, root};
 use dedup::{
     align::{AlignOptions, PreparedText, align},
     report::html::DocumentPage,
@@ -12,7 +12,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// Text of so many words that is like no other with another seed.
+/// A text of this many words, different for each seed.
 fn prose(seed: u64, words: usize) -> String {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut random = move |below: u64| {
@@ -38,11 +38,12 @@ fn prose(seed: u64, words: usize) -> String {
     text
 }
 
-/// Two long texts with three passages of 60 words in common, in another order, and one that has nothing of them.
-fn work() -> Work {
+/// Two long texts with three common passages of 60 words, in different order, and an unrelated
+/// text.
+fn fixture() -> TestDir {
     let [one, two, three] = [1, 2, 3].map(|seed| prose(seed, 60));
     let far = |seed| prose(seed, 900);
-    Work::with(&[
+    TestDir::with(&[
         (
             "essay.txt",
             [&far(11), &one, &far(12), &two, &far(13), &three, &far(14)]
@@ -64,9 +65,9 @@ fn work() -> Work {
     ])
 }
 
-/// Opens a page and runs the body of an async function in it: what that returns, and everything that the browser had to say. None, with a word, where no
-/// browser is installed.
-fn browse(work: &Work, page: &str, script: &str) -> Option<(Value, Value)> {
+/// Opens a page and runs the body of an async function in it. Returns its result and the messages
+/// of the browser; prints a message and returns none where no browser is installed.
+fn browse(work: &TestDir, page: &str, script: &str) -> Option<(Value, Value)> {
     let url = format!("file://{}", work.path(page).display());
     let mut command = Command::new("python3");
     command
@@ -95,14 +96,14 @@ fn browse(work: &Work, page: &str, script: &str) -> Option<(Value, Value)> {
     Some((answer["value"].clone(), answer["said"].clone()))
 }
 
-/// The same for a page that gives no cause for complaint.
-fn browse_quietly(work: &Work, page: &str, script: &str) -> Option<Value> {
+/// The same, for a page that must not cause messages.
+fn browse_quietly(work: &TestDir, page: &str, script: &str) -> Option<Value> {
     let (value, said) = browse(work, page, &[TOOLS, script].concat())?;
     assert_eq!(said, json!([]), "{page}");
     Some(value)
 }
 
-/// For scripts: waits until the page has drawn what it was asked for, and says where a passage is.
+/// For scripts: waits until the page is drawn, and locates a passage.
 const TOOLS: &str = "
     const settled = async () => { for (let frame = 0; frame < 6; frame++) await new Promise(requestAnimationFrame); };
     const side = (id) => document.querySelector(`#${id} .text`);
@@ -116,8 +117,8 @@ const TOOLS: &str = "
 ";
 
 #[test]
-fn a_page_a_pair_and_an_overview() {
-    let work = work();
+fn a_report_has_an_overview_and_one_page_per_pair() {
+    let work = fixture();
     let ran = work.run(
         "dedup-query",
         &["align", "--pairs", "pairs", "--html", "new/report"],
@@ -180,8 +181,8 @@ fn a_page_a_pair_and_an_overview() {
 }
 
 #[test]
-fn what_cannot_be_written_is_named() {
-    let work = work();
+fn errors_name_the_page_that_cannot_be_written() {
+    let work = fixture();
     work.write("file", "");
     let ran = work.run(
         "dedup-query",
@@ -228,8 +229,8 @@ fn what_cannot_be_written_is_named() {
 }
 
 #[test]
-fn a_click_goes_to_the_other_side() {
-    let work = work();
+fn clicking_a_passage_scrolls_the_other_side_to_it() {
+    let work = fixture();
     work.run(
         "dedup-query",
         &["align", "--pairs", "pairs", "--html", "report"],
@@ -274,7 +275,7 @@ fn a_click_goes_to_the_other_side() {
 
 #[test]
 fn sides_scroll_together_and_folds_open() {
-    let work = work();
+    let work = fixture();
     work.run(
         "dedup-query",
         &["align", "--pairs", "pairs", "--html", "report"],
@@ -282,7 +283,7 @@ fn sides_scroll_together_and_folds_open() {
     .ok();
     let script = "await settled();
         const folds = [...document.querySelectorAll('#left .fold')].map((fold) => fold.textContent);
-        // A reader moves the left side until the second passage is at eye level.
+        // A reader scrolls the left side until the second passage is at eye level.
         side('left').dispatchEvent(new WheelEvent('wheel'));
         const at = place('left', 2);
         side('left').scrollTop += at.top - 200;
@@ -332,10 +333,10 @@ fn sides_scroll_together_and_folds_open() {
     );
 }
 
-/// The page of a document and many sources, made by the library.
+/// The page of a document with many sources, made by the library.
 #[test]
 fn sources_are_chosen_from_a_list() {
-    let (work, options) = (Work::new(), AlignOptions::default());
+    let (work, options) = (TestDir::new(), AlignOptions::default());
     let [one, two] = [1, 2].map(|seed| prose(seed, 60));
     let document = PreparedText::new(
         format!(
@@ -364,7 +365,7 @@ fn sources_are_chosen_from_a_list() {
         const note = () => seen.push([document.querySelector('#right h2 bdi').textContent, side('left').querySelectorAll('mark').length, document.getElementById('passage').textContent.slice(0, 12)]);
         note();
         document.querySelectorAll('.sources button')[1].click(); await settled(); note();
-        // What only another source has is underlined, and leads there.
+        // A passage of another source is underlined, and a click leads there.
         side('left').querySelector('.other').click(); await settled(); note();
         key(']'); await settled(); note();
         key(']'); await settled(); note();
@@ -399,7 +400,7 @@ fn sources_are_chosen_from_a_list() {
 
 #[test]
 fn the_table_sorts_and_filters() {
-    let work = work();
+    let work = fixture();
     work.run(
         "dedup-query",
         &["align", "--pairs", "pairs", "--html", "report"],
@@ -450,14 +451,14 @@ fn the_table_sorts_and_filters() {
 }
 
 #[test]
-fn a_hostile_document_is_only_text() {
+fn hostile_documents_are_shown_as_text() {
     let attack = "</script><script>window.owned = 1</script><!--<script><img src=x onerror='window.owned = 2'>\"'><svg onload=alert(3)> ]]> \u{2028} \0 \u{202e}";
     let text = format!("{attack} {} {attack}", prose(7, 40));
     let (one, two) = (
         "x</script><script>window.owned=4<!--<img src=x onerror=alert(5)>\"'.txt",
         "\u{202e}txt.b<svg onload=alert(6)>",
     );
-    let work = Work::with(&[
+    let work = TestDir::with(&[
         (one, &text),
         (two, &text),
         ("pairs", &format!("{one}\t{two}\n")),
@@ -496,7 +497,7 @@ fn a_hostile_document_is_only_text() {
             "{shown}"
         );
     }
-    // Had it got through, the policy would have stopped it.
+    // If a script had got through, the content security policy would have stopped it.
     let script = "const script = document.createElement('script');
         script.textContent = 'window.owned = 7';
         document.body.append(script);
@@ -516,7 +517,7 @@ fn a_hostile_document_is_only_text() {
 
 #[test]
 fn a_query_makes_a_page_of_one_document() {
-    let work = work();
+    let work = fixture();
     work.shell("dedup-index build -q -o my.idx source.txt short.txt other.txt")
         .ok();
     work.run(
@@ -548,8 +549,8 @@ fn a_query_makes_a_page_of_one_document() {
 }
 
 #[test]
-fn pairs_of_an_index_are_pages() {
-    let work = work();
+fn pairs_of_an_index_become_pages() {
+    let work = fixture();
     work.shell("dedup-index build -q -o my.idx essay.txt source.txt short.txt other.txt")
         .ok();
     let extract = |arguments: &[&str]| {
@@ -646,14 +647,14 @@ fn pairs_of_an_index_are_pages() {
 }
 
 #[test]
-fn an_index_of_hostile_documents_is_only_text() {
+fn hostile_documents_of_an_index_are_shown_as_text() {
     let attack = "</script><script>window.owned = 1</script><!--<script><img src=x onerror='window.owned = 2'>\"'>";
     let text = format!("{attack} {} “{} {attack}”", prose(7, 40), prose(8, 12));
     let (one, two) = (
         "x<svg onload=alert(6)>\"'.txt",
         "\u{202e}txt.b<img src=x onerror=alert(5)>",
     );
-    let work = Work::with(&[(one, &text), (two, &text)]);
+    let work = TestDir::with(&[(one, &text), (two, &text)]);
     work.run(
         "dedup-index",
         &["build", "-q", "-o", "<script>alert(7)<!--.idx", one, two],
@@ -682,9 +683,9 @@ fn an_index_of_hostile_documents_is_only_text() {
 }
 
 #[test]
-fn what_does_not_count_is_grey_and_says_why() {
+fn excluded_text_is_grey_and_explained() {
     let (quoted, copied) = (prose(1, 30), prose(2, 40));
-    let work = Work::with(&[
+    let work = TestDir::with(&[
         (
             "a.txt",
             format!("{} “{}” {copied}", prose(11, 20), quoted.trim()),
@@ -724,7 +725,7 @@ fn what_does_not_count_is_grey_and_says_why() {
             &json!(true)
         )
     );
-    // 40 of the 60 words that are left; 40 of 90; one passage of 40 words.
+    // 40 of the 60 remaining words; 40 of 90; one passage of 40 words.
     assert_eq!(value["tiles"], json!(["67%", "44%", "1", "40"]));
     assert_eq!(value["words"], json!(["60 of 90 words count", "90 words"]));
 }

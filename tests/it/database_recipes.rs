@@ -1,10 +1,11 @@
-//! The recipes of the README for databases, run as they stand there.
+//! The database recipes of README.md work as printed, with SQLite and DuckDB.
 
-use crate::work::{Work, records, root, search_path};
+use crate::test_dir::{TestDir, records, root, search_path};
 use serde_json::{Value, json};
 use std::{fs, process::Command};
 
-/// Ids with all that breaks tables: quotes, tabs, backslashes, line breaks, other scripts, nothing to see, what looks like a number, a null or JSON.
+/// Ids that break naive imports: quotes, tabs, backslashes, line breaks, other scripts, invisible
+/// characters, and strings that look like a number, a null or JSON.
 const IDS: [&str; 16] = [
     "it's",
     "\"quoted\"",
@@ -24,7 +25,8 @@ const IDS: [&str; 16] = [
     "'; drop table alike; --",
 ];
 
-/// The shell blocks of the README that call a program: the first loads a table, the second applies changes.
+/// The shell blocks of README.md that call a program: the first loads a table, the second applies
+/// changes.
 fn recipes(program: &str) -> Vec<String> {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
     let blocks = readme
@@ -36,8 +38,8 @@ fn recipes(program: &str) -> Vec<String> {
         .collect()
 }
 
-/// Documents that share text, each with one of the ids; `from` and `to` say which of them.
-fn write(work: &Work, name: &str, from: usize, to: usize, turn: usize) {
+/// Writes documents `from..to` that share text, each with one of the ids.
+fn write(work: &TestDir, name: &str, from: usize, to: usize, turn: usize) {
     let text = |number: usize| {
         let own = (0..10 + number).map(|word| format!("own{turn}x{number}x{word} "));
         (0..150 + number)
@@ -50,9 +52,9 @@ fn write(work: &Work, name: &str, from: usize, to: usize, turn: usize) {
     work.write(name, lines.collect::<String>());
 }
 
-/// Runs the recipes, and compares what the database has with the table, before and after a change.
-fn ensure_recipes_work(program: &str, query: &dyn Fn(&Work, &str) -> Vec<Value>) {
-    let work = Work::new();
+/// Runs the recipes, and compares the database with the table before and after a change.
+fn ensure_recipes_work(program: &str, query: &dyn Fn(&TestDir, &str) -> Vec<Value>) {
+    let work = TestDir::new();
     if work.shell(&format!("command -v {program}")).code() != 0 {
         return eprintln!("no {program} here: its recipes were not run");
     }
@@ -67,7 +69,7 @@ fn ensure_recipes_work(program: &str, query: &dyn Fn(&Work, &str) -> Vec<Value>)
     .ok();
     work.shell(&format!("set -e; {load}")).ok();
     ensure_same(&work, query);
-    // Some documents change, some go, some come.
+    // Some documents change, some are removed, some are added.
     write(&work, "more.jsonl", 9, 16, 2);
     work.run("dedup-index", &["add", "-q", "my.idx", "more.jsonl"])
         .ok();
@@ -82,7 +84,7 @@ fn ensure_recipes_work(program: &str, query: &dyn Fn(&Work, &str) -> Vec<Value>)
     }
 }
 
-fn ensure_same(work: &Work, query: &dyn Fn(&Work, &str) -> Vec<Value>) {
+fn ensure_same(work: &TestDir, query: &dyn Fn(&TestDir, &str) -> Vec<Value>) {
     let key = |row: &Value| {
         (
             row["a"].as_str().unwrap().to_owned(),
@@ -101,7 +103,7 @@ fn ensure_same(work: &Work, query: &dyn Fn(&Work, &str) -> Vec<Value>) {
             .collect::<Vec<_>>()
     };
     assert_eq!(rows(&found), rows(&expected));
-    // Columns have types, so that numbers compare as numbers; and ids are as they are, so that joins find them.
+    // Columns are typed, so numbers compare as numbers; ids are unchanged, so joins find them.
     let count = expected
         .iter()
         .filter(|row| row["shared"].as_u64().unwrap() > 99)
@@ -118,15 +120,15 @@ fn ensure_same(work: &Work, query: &dyn Fn(&Work, &str) -> Vec<Value>) {
     assert_eq!(number(&query(work, &joined)[0]["n"]), expected.len() as f64);
 }
 
-/// DuckDB writes integers of 64 bits without a sign as strings.
+/// DuckDB prints unsigned 64-bit integers as strings.
 fn number(value: &Value) -> f64 {
     value
         .as_f64()
         .unwrap_or_else(|| value.as_str().unwrap().parse().unwrap())
 }
 
-/// The rows that a database answers with.
-fn answer(command: &mut Command, work: &Work) -> Vec<Value> {
+/// The rows of a database's answer.
+fn answer(command: &mut Command, work: &TestDir) -> Vec<Value> {
     serde_json::from_slice(
         &command
             .env("PATH", search_path())
@@ -139,7 +141,7 @@ fn answer(command: &mut Command, work: &Work) -> Vec<Value> {
 }
 
 #[test]
-fn a_table_and_its_changes_go_into_sqlite() {
+fn sqlite_loads_a_table_and_its_changes() {
     ensure_recipes_work("sqlite3", &|work, sql| {
         answer(
             Command::new("sqlite3").args(["-json", "alike.db", sql]),
@@ -149,7 +151,7 @@ fn a_table_and_its_changes_go_into_sqlite() {
 }
 
 #[test]
-fn a_table_and_its_changes_go_into_duckdb() {
+fn duckdb_loads_a_table_and_its_changes() {
     ensure_recipes_work("duckdb", &|work, sql| {
         answer(
             Command::new("duckdb").args(["-json", "alike.duckdb", sql]),

@@ -1,21 +1,21 @@
-//! Requests to a service that are sent again, and the fields that say how to answer.
+//! Requests to dedup-query serve: repeated requests, and the fields that control the answer.
 
 use crate::{
     service::{Server, documents},
-    work::Work,
+    test_dir::TestDir,
 };
 
-/// Who did not get an answer asks again, and nothing else happens.
+/// A client without an answer may send its request again without side effects.
 #[test]
-fn a_request_that_is_sent_again_gets_the_same_answer() {
-    let work = Work::new();
+fn a_repeated_request_gets_the_same_answer() {
+    let work = TestDir::new();
     let server = Server::unix(&work, &["--top", "2"]);
     let (mut client, lines) = (server.connect(&work), documents(1, 30));
     let first: Vec<String> = lines.lines().map(|line| client.ask(line)).collect();
     for _ in 0..2 {
         let again: Vec<String> = lines.lines().map(|line| client.ask(line)).collect();
         assert_eq!(again, first);
-        // Together, too, and twice in a batch.
+        // Also at the same time, and twice in a batch.
         let twice: String = lines
             .lines()
             .map(|line| format!("{line}\n{line}\n"))
@@ -25,7 +25,7 @@ fn a_request_that_is_sent_again_gets_the_same_answer() {
     }
     assert!(client.ask("{\"hello\":1}").contains("\"entries\":30,"));
     assert_eq!(server.end("TERM").0, Some(0));
-    // After a new start as well.
+    // Also after a restart.
     let server = Server::unix(&work, &["--top", "2"]);
     assert_eq!(
         (server.entries, server.connect(&work).ask_all(&lines)),
@@ -34,8 +34,8 @@ fn a_request_that_is_sent_again_gets_the_same_answer() {
 }
 
 #[test]
-fn a_request_may_ask_for_less_but_not_for_more() {
-    let work = Work::new();
+fn a_request_may_restrict_the_answer_but_not_extend_it() {
+    let work = TestDir::new();
     let server = Server::unix(&work, &["--top", "3"]);
     let mut client = server.connect(&work);
     let print = |ones: u32| format!("{:0<64}", "f".repeat(ones as usize / 4));
@@ -84,7 +84,7 @@ fn a_request_may_ask_for_less_but_not_for_more() {
     ] {
         assert_eq!(matches(fields), expected, "{fields}");
     }
-    // A wrong add adds nothing.
+    // A request with an invalid `add` adds nothing.
     for add in ["\"false\"", "0", "null"] {
         let answer = client.ask(&format!(
             "{{\"id\":\"y\",\"text\":\"some words\",\"add\":{add}}}"

@@ -1,14 +1,16 @@
-//! dedup-query --only-new at least once: a pipe that is killed at a system call, with readers that are slow, go away, lose everything or have a full
-//! disk, and is run again on the same input.
+//! dedup-query history --only-new passes each document at least once: it is killed at a system
+//! call, with readers that are slow, end early, lose everything or have a full disk, and runs again
+//! on the same input.
 //!
 //! With `DEDUP_SOAK=1` it is killed at every system call.
 
-use crate::work::Work;
+use crate::test_dir::TestDir;
 use std::{collections::BTreeSet, fs};
 
 const COUNT: usize = 60;
 
-/// Documents of which every third is one before it with a word changed: it is not new, as long as that one is known.
+/// Documents of which every third is an earlier one with one word changed, so it is not new if that
+/// one is known.
 fn documents(name: &str) -> String {
     let text = |seed: usize| {
         (0..80)
@@ -26,22 +28,23 @@ fn documents(name: &str) -> String {
     (0..COUNT).map(line).collect()
 }
 
-/// Lines come some at a time, so that there are several writes.
+/// Sends the lines in small groups, so that there are several writes.
 const FEED: &str = "while mapfile -n 7 -t lines && ((${#lines[@]})); do printf '%s\\n' \"${lines[@]}\"; done < d.jsonl";
 const SIFT: &str =
     "dedup-query history h --min-similarity 0.9 --only-new --file-entries 20 --sync-every 1ms";
 const CALLS: &str =
     "read,write,pwrite64,fsync,fdatasync,rename,unlink,ftruncate,openat,mkdir,futex";
 
-/// Takes a few bytes at a time from a pipe that holds 4 KiB (F_SETPIPE_SZ), so that the writer waits for it again and again.
+/// Reads a few bytes at a time from a pipe of 4 KiB (F_SETPIPE_SZ), so that the writer waits again
+/// and again.
 const SLOW: &str = "python3 -c '
 import fcntl, os, sys
 fcntl.fcntl(0, 1031, 4096)
 open(\"ready\", \"w\").close()
 while block := os.read(0, 300): sys.stdout.buffer.write(block)' > out";
 
-/// Whole lines of what a reader got.
-fn whole_lines(work: &Work) -> String {
+/// The complete lines that the reader got.
+fn whole_lines(work: &TestDir) -> String {
     let got = fs::read_to_string(work.path("out")).unwrap_or_default();
     got.split_inclusive('\n')
         .filter(|line| line.ends_with('\n'))
@@ -56,9 +59,10 @@ fn texts(lines: &str) -> BTreeSet<&str> {
         .collect()
 }
 
-/// Kills the pipe at its calls, one after the other, and each time looks at what a reader got and what another run passes.
-fn kill_at_calls(reader: &str, check: impl Fn(&Work, &str, u32)) {
-    let work = Work::with(&[("d.jsonl", documents("d"))]);
+/// Kills the program at each of its system calls, one per run, and checks what the reader got and
+/// what a second run passes.
+fn kill_at_calls(reader: &str, check: impl Fn(&TestDir, &str, u32)) {
+    let work = TestDir::with(&[("d.jsonl", documents("d"))]);
     if work.shell("strace -f -qq -o /dev/null true").code() != 0 {
         return eprintln!("no strace here, or no right to use it: skipped");
     }
@@ -88,8 +92,9 @@ fn kill_at_calls(reader: &str, check: impl Fn(&Work, &str, u32)) {
     }
 }
 
-/// The same input again passes exactly what one run that nothing happened to would have passed, whatever the reader got; and nothing is stored twice.
-fn ensure_replay_is_whole(work: &Work, whole: &str, number: u32) {
+/// The same input again passes exactly the lines of an undisturbed run, whatever the reader got,
+/// and stores nothing twice.
+fn ensure_replay_is_whole(work: &TestDir, whole: &str, number: u32) {
     let again = work.shell(&format!("{SIFT} < d.jsonl"));
     assert_eq!(
         (again.code(), again.stdout().as_str()),
@@ -113,29 +118,30 @@ fn ensure_replay_is_whole(work: &Work, whole: &str, number: u32) {
 }
 
 #[test]
-fn a_pipe_with_a_slow_reader_passes_all_that_is_new_when_run_again() {
+fn with_a_slow_reader_a_rerun_passes_all_new_documents() {
     kill_at_calls(&format!("| {SLOW}"), ensure_replay_is_whole);
 }
 
 #[test]
-fn a_pipe_with_a_reader_that_goes_away_passes_all_that_is_new_when_run_again() {
+fn with_a_reader_that_ends_early_a_rerun_passes_all_new_documents() {
     kill_at_calls("| head -c 3000 > out", ensure_replay_is_whole);
 }
 
 #[test]
-fn a_pipe_with_a_full_disk_passes_all_that_is_new_when_run_again() {
+fn with_a_full_disk_a_rerun_passes_all_new_documents() {
     kill_at_calls("> /dev/full", ensure_replay_is_whole);
 }
 
-/// Whoever was to take the lines died with them.
+/// The reader died and lost the lines.
 #[test]
-fn a_pipe_whose_lines_were_lost_passes_all_that_is_new_when_run_again() {
+fn with_a_reader_that_loses_lines_a_rerun_passes_all_new_documents() {
     kill_at_calls("| cat > /dev/null", ensure_replay_is_whole);
 }
 
-/// A document is stored only after its line was written: even if it comes under another name the next time, it passed once.
+/// A document is stored only after its line was written, so it passed once even if it has another
+/// name the next time.
 #[test]
-fn what_is_stored_has_passed() {
+fn a_stored_document_has_passed() {
     kill_at_calls(&format!("| {SLOW}"), |work, whole, number| {
         work.write("other.jsonl", documents("other"));
         let again = work.shell(&format!("{SIFT} < other.jsonl")).stdout();

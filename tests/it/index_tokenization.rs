@@ -1,11 +1,12 @@
-//! Documents are compared as they were indexed: by its tokenizer, without the markup that it strips.
+//! All commands read documents as the index did: with its tokenizer, and without the markup that it
+//! strips.
 
-use crate::work::{Work, records};
+use crate::test_dir::{TestDir, records};
 use serde_json::{Value, json};
 
-const SAID: &str = "Ice that is pressed by its own weight begins to flow downhill, slowly, and carries the stones of the valley with it.";
+const SENTENCE: &str = "Ice that is pressed by its own weight begins to flow downhill, slowly, and carries the stones of the valley with it.";
 
-/// A page of a site: all but the body is the same for all.
+/// A page of a web site. All pages are the same except for the body.
 fn page(body: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title></title>\n<style>\n\
@@ -24,22 +25,23 @@ fn wool() -> String {
     page("<p>Wool is spun &amp; woven where sheep graze on salty meadows.</p>")
 }
 
-/// The same sentence in a paragraph of one page, and in a list of the other, with other markup inside.
+/// The same sentence in a paragraph of one page and in a list of the other, with different markup
+/// inside.
 fn ice() -> [String; 2] {
-    let marked = SAID
+    let marked = SENTENCE
         .replace("weight begins", "<em>weight</em>\n<!-- really? -->begins")
         .replace("stones", "st<i>on</i>es");
     [
-        page(&format!("<h1>Glaciers</h1><p>{SAID}</p>")),
+        page(&format!("<h1>Glaciers</h1><p>{SENTENCE}</p>")),
         page(&format!(
             "<ul><li>First&nbsp;of all.</li>\n<li>{marked}</li></ul>"
         )),
     ]
 }
 
-fn work() -> Work {
+fn fixture() -> TestDir {
     let [one, two] = ice();
-    Work::with(&[
+    TestDir::with(&[
         ("bread.html", bread()),
         ("wool.html", wool()),
         ("one.html", one),
@@ -47,14 +49,14 @@ fn work() -> Work {
     ])
 }
 
-/// What a passage is in a document: from the first word to the last.
-fn stretch<'d>(document: &'d str, span: &Value) -> &'d str {
+/// The text of a passage in a document, from its first word to its last.
+fn passage_text<'d>(document: &'d str, span: &Value) -> &'d str {
     &document[span[0].as_u64().unwrap() as usize..span[1].as_u64().unwrap() as usize]
 }
 
 #[test]
-fn a_template_is_no_passage_of_stripped_pages() {
-    let work = work();
+fn the_template_of_stripped_pages_is_not_a_passage() {
+    let work = fixture();
     work.run(
         "dedup-index",
         &[
@@ -125,14 +127,14 @@ fn a_template_is_no_passage_of_stripped_pages() {
         (&found[0]["a_words"], &found[0]["b_words"]),
         (&words, &words)
     );
-    // Unstripped, the template is what they share.
+    // Without stripping, the pages share the template.
     let found = records(&work.run("dedup-query", &["align", "--pairs", "list"]).ok());
     assert!(found[0]["a_in_b"].as_f64().unwrap() > 0.7, "{found:?}");
 }
 
 #[test]
-fn a_copy_inside_other_markup_is_found_where_the_document_has_it() {
-    let (work, [one, two]) = (work(), ice());
+fn spans_of_a_copy_in_other_markup_refer_to_the_original_document() {
+    let (work, [one, two]) = (fixture(), ice());
     work.run(
         "dedup-index",
         &["build", "-o", "idx", "--strip-html", "one.html", "two.html"],
@@ -145,8 +147,8 @@ fn a_copy_inside_other_markup_is_found_where_the_document_has_it() {
             (&json!(22), &json!("verbatim")),
             "{passage}"
         );
-        assert_eq!(stretch(&one, &passage["a"]), SAID);
-        let copied = stretch(&two, &passage["b"]);
+        assert_eq!(passage_text(&one, &passage["a"]), SENTENCE);
+        let copied = passage_text(&two, &passage["b"]);
         assert!(
             copied.starts_with("Ice that")
                 && copied.ends_with("with it.")
@@ -193,7 +195,7 @@ fn a_copy_inside_other_markup_is_found_where_the_document_has_it() {
             .ok(),
     );
     assert_eq!(plain, chars, "these pages are ASCII");
-    // 22 of 23 words, and of 25.
+    // 22 of 23 words, and 22 of 25.
     assert_eq!(
         (&plain[0]["a_in_b"], &plain[0]["b_in_a"]),
         (&json!(0.956_522), &json!(0.88))
@@ -201,8 +203,8 @@ fn a_copy_inside_other_markup_is_found_where_the_document_has_it() {
 }
 
 #[test]
-fn pages_and_texts_show_no_markup() {
-    let work = work();
+fn reports_show_no_markup() {
+    let work = fixture();
     work.run(
         "dedup-index",
         &["build", "-o", "idx", "--strip-html", "one.html", "two.html"],
@@ -241,7 +243,7 @@ fn pages_and_texts_show_no_markup() {
             .collect();
         assert!(
             texts.iter().any(|text| text.contains("Glaciers\\n\\n\"")
-                && text.contains(&format!("[[0],\"{SAID}\"]"))),
+                && text.contains(&format!("[[0],\"{SENTENCE}\"]"))),
             "{texts:?}"
         );
         for hidden in ["\\u003c", "font-family", "really?", "function", "utf-8"] {
@@ -260,8 +262,8 @@ fn pages_and_texts_show_no_markup() {
             )
             .ok(),
     );
-    assert_eq!(listed[0]["text"], SAID.trim_end_matches('.'));
-    // The second place has its comment, but no text shows it.
+    assert_eq!(listed[0]["text"], SENTENCE.trim_end_matches('.'));
+    // The second place contains a comment, which no text output shows.
     let blots = records(&work.run("dedup-extract", &["blots", "idx"]).ok());
     let of_two = |blot: &Value| {
         let found = records(
@@ -287,9 +289,9 @@ fn pages_and_texts_show_no_markup() {
 }
 
 #[test]
-fn base_text_quotations_and_exclusions_are_stripped_too() {
-    let work = work();
-    let quoted = SAID.trim_end_matches('.');
+fn markup_is_stripped_from_base_text_quotations_and_exclusions() {
+    let work = fixture();
+    let quoted = SENTENCE.trim_end_matches('.');
     work.write(
         "quoted.html",
         page(&format!(
@@ -301,7 +303,7 @@ fn base_text_quotations_and_exclusions_are_stripped_too() {
         "base.html",
         format!(
             "<div><div>{}</div></div>",
-            SAID.replace("flow", "<i>flow</i>")
+            SENTENCE.replace("flow", "<i>flow</i>")
         ),
     );
     work.run(
@@ -326,7 +328,7 @@ fn base_text_quotations_and_exclusions_are_stripped_too() {
         tally(&[]),
         Some(json!({"base": 0, "bibliography": 0, "quotes": 0}))
     );
-    // Nothing is left to be told of.
+    // The exclusions leave nothing to report.
     for left_out in [
         &["--exclude-quotes"][..],
         &["--base", "base.html"],
@@ -336,21 +338,21 @@ fn base_text_quotations_and_exclusions_are_stripped_too() {
     }
 }
 
-/// Source code of which only names and layout were changed.
+/// Source code in which only names and layout were changed.
 const CODE: [&str; 2] = [
     "int sum(int *list, int n) {\n  int all = 0;\n  for (int i = 0; i < n; i++) { all += list[i]; }\n  return all;\n}\n",
     "// adds\nint total(int *v, int len)\n{\n    int s = 0;   /* here */\n    for (int j = 0; j < len; j++) { s += v[j]; }\n    return s;\n}\n",
 ];
 
 #[test]
-fn each_tokenizer_compares_its_own_tokens() {
-    let noisy = SAID.replace("pressed by", "pres- sed hy");
+fn passages_use_the_tokenizer_of_the_index() {
+    let noisy = SENTENCE.replace("pressed by", "pres- sed hy");
     let lines: String = (0..9)
         .map(|line| format!("line {line} of many\n"))
         .collect();
     for (tokenizer, texts, kind, tokens) in [
         ("code-norm", CODE.map(str::to_owned), "verbatim", 43),
-        ("char:5", [SAID.to_owned(), noisy], "edited", 83),
+        ("char:5", [SENTENCE.to_owned(), noisy], "edited", 83),
         (
             "line",
             [
@@ -361,7 +363,7 @@ fn each_tokenizer_compares_its_own_tokens() {
             9,
         ),
     ] {
-        let work = Work::with(&[
+        let work = TestDir::with(&[
             ("a", &texts[0]),
             ("b", &texts[1]),
             ("list", &"a\tb\n".to_owned()),
@@ -389,8 +391,8 @@ fn each_tokenizer_compares_its_own_tokens() {
             "{tokenizer}"
         );
     }
-    // By words the two are not alike.
-    let work = Work::with(&[("a", CODE[0]), ("b", CODE[1]), ("list", "a\tb\n")]);
+    // By words, the two files are not similar.
+    let work = TestDir::with(&[("a", CODE[0]), ("b", CODE[1]), ("list", "a\tb\n")]);
     assert_eq!(
         records(
             &work
@@ -403,7 +405,7 @@ fn each_tokenizer_compares_its_own_tokens() {
 }
 
 #[test]
-fn both_strands_of_bases_are_compared() {
+fn passages_on_the_reverse_strand_are_found() {
     let mut state = 7_u64;
     let mut bases = |count: usize| -> String {
         let next = |_| {
@@ -428,7 +430,7 @@ fn both_strands_of_bases_are_compared() {
             complement(&shared)
         ),
     ];
-    let work = Work::with(&[
+    let work = TestDir::with(&[
         ("a.fa", &fasta[0]),
         ("b.fa", &fasta[1]),
         ("list", &"a.fa\tb.fa\n".to_owned()),
@@ -460,7 +462,7 @@ fn both_strands_of_bases_are_compared() {
         {"a": [145, 215], "b": [131, 201], "tokens": 70, "score": 1, "kind": "verbatim"},
     ]);
     assert_eq!(passages, &expected);
-    // A file of FASTA, with its heads.
+    // A FASTA file with its header lines.
     let pairs = records(
         &work
             .run(
@@ -489,11 +491,11 @@ fn both_strands_of_bases_are_compared() {
 }
 
 #[test]
-fn all_commands_see_the_stripped_text_of_an_index() {
-    let (work, [one, two]) = (work(), ice());
+fn every_command_reads_the_stripped_text_of_an_index() {
+    let (work, [one, two]) = (fixture(), ice());
     work.write(
         "taboo.html",
-        format!("<div>{}</div>", SAID.replace("flow", "<i>flow</i>")),
+        format!("<div>{}</div>", SENTENCE.replace("flow", "<i>flow</i>")),
     );
     work.run(
         "dedup-index",
@@ -534,8 +536,8 @@ fn all_commands_see_the_stripped_text_of_an_index() {
         );
         let area = &found[0]["areas"][0];
         assert!(
-            stretch(&one, &area["a"]).starts_with("Ice that")
-                && stretch(&two, &area["b"]).ends_with("with it"),
+            passage_text(&one, &area["a"]).starts_with("Ice that")
+                && passage_text(&two, &area["b"]).ends_with("with it"),
             "{area}"
         );
     }
@@ -546,7 +548,7 @@ fn all_commands_see_the_stripped_text_of_an_index() {
         .map(|record| record["doc"].as_str().unwrap())
         .collect();
     assert_eq!(seen, ["two.html"]);
-    assert!(stretch(&two, &spans[2]["spans"][0]).starts_with("Ice that"));
+    assert!(passage_text(&two, &spans[2]["spans"][0]).starts_with("Ice that"));
     assert_eq!(
         extract(&["passages"])
             .iter()
@@ -559,7 +561,7 @@ fn all_commands_see_the_stripped_text_of_an_index() {
         &["pairs", "--threshold", "0", "--exclude"],
         &["pairs", "--threshold", "0", "--base"],
     ] {
-        // Only the line that says what was left out.
+        // Only the line that counts what was left out.
         let found = extract(&[left_out, &["taboo.html"]].concat());
         assert_eq!(
             (found.len(), &found[0]["dedup"]),

@@ -1,6 +1,7 @@
-//! A corpus in, a clean corpus out; and what of each document was seen before.
+//! dedup-extract clean removes duplicates from a corpus, and dedup-extract spans lists the text
+//! seen in earlier documents.
 
-use crate::work::{Work, records};
+use crate::test_dir::{TestDir, records};
 use proptest::prelude::*;
 use std::collections::{HashMap, HashSet};
 
@@ -23,15 +24,15 @@ fn lines(of: &[usize]) -> String {
         .collect()
 }
 
-fn copies() -> Work {
-    let work = Work::with(&[("c.jsonl", lines(&[0, 1, 2, 3, 4, 5, 6, 7, 8]))]);
+fn copies() -> TestDir {
+    let work = TestDir::with(&[("c.jsonl", lines(&[0, 1, 2, 3, 4, 5, 6, 7, 8]))]);
     work.run("dedup-index", &["build", "-o", "i", "c.jsonl"])
         .ok();
     work
 }
 
-/// What `dedup-extract clean i` prints with some options, and what it writes to --dropped.
-fn unique(work: &Work, options: &str) -> (String, String) {
+/// The output of `dedup-extract clean i` with some options, and the content of its --dropped file.
+fn clean(work: &TestDir, options: &str) -> (String, String) {
     let kept = work
         .shell(&format!(
             "dedup-extract clean i -q --dropped gone {options}"
@@ -44,9 +45,9 @@ fn unique(work: &Work, options: &str) -> (String, String) {
 fn kept_lines_are_printed_unchanged() {
     let work = copies();
     // Three of the four windows of b are in a, which is less than four fifths.
-    assert_eq!(unique(&work, "c.jsonl").0, lines(&[0, 1, 2, 4, 5, 8]));
+    assert_eq!(clean(&work, "c.jsonl").0, lines(&[0, 1, 2, 4, 5, 8]));
     assert_eq!(
-        unique(&work, "c.jsonl --keep last").0,
+        clean(&work, "c.jsonl --keep last").0,
         lines(&[1, 2, 3, 4, 7, 8])
     );
     let record = |doc: &str, of: &str, reason: &str, shared: u32, share: &str| {
@@ -54,7 +55,7 @@ fn kept_lines_are_printed_unchanged() {
             "{{\"doc\":\"{doc}\",\"duplicate_of\":\"{of}\",\"reason\":\"{reason}\",\"shared\":{shared},\"share\":{share}}}\n"
         )
     };
-    let (kept, dropped) = unique(&work, "c.jsonl --near 0.75");
+    let (kept, dropped) = clean(&work, "c.jsonl --near 0.75");
     assert_eq!(kept, lines(&[0, 2, 4, 5, 8]));
     assert_eq!(
         dropped,
@@ -63,7 +64,7 @@ fn kept_lines_are_printed_unchanged() {
             + &record("e", "5", "exact", 0, "1")
             + &record("f", "5", "exact", 0, "1")
     );
-    let (kept, dropped) = unique(&work, "c.jsonl --keep longest");
+    let (kept, dropped) = clean(&work, "c.jsonl --keep longest");
     assert_eq!(kept, lines(&[1, 2, 4, 5, 8]));
     assert_eq!(
         dropped,
@@ -73,16 +74,16 @@ fn kept_lines_are_printed_unchanged() {
             + &record("f", "5", "exact", 0, "1")
     );
     assert_eq!(
-        unique(&work, "c.jsonl --by jaccard --near 0.75 --keep shortest").0,
+        clean(&work, "c.jsonl --by jaccard --near 0.75 --keep shortest").0,
         lines(&[0, 2, 4, 5, 8])
     );
     assert_eq!(
-        unique(&work, "c.jsonl --by jaccard --near 0.76 --keep longest").0,
+        clean(&work, "c.jsonl --by jaccard --near 0.76 --keep longest").0,
         lines(&[0, 1, 2, 4, 5, 8])
     );
 }
 
-/// The first line of the account.
+/// The first line of the expected account.
 fn account(read: u64, kept: u64, [bytes, bytes_kept]: [usize; 2], exact: u64, near: u64) -> String {
     format!(
         "dedup-extract: {read} documents read ({bytes} B), {kept} kept ({bytes_kept} B), {exact} dropped as exact duplicates, {near} as near duplicates\n"
@@ -131,35 +132,36 @@ fn line(id: &str, text: &str) -> String {
 
 #[test]
 fn articles_that_end_with_the_text_of_a_stub_are_kept() {
-    let (work, banner) = (Work::new(), words("banner", 50));
+    let (work, banner) = (TestDir::new(), words("banner", 50));
     let article = |of: &str| line(of, &format!("{}{banner}", words(of, 750)));
     let corpus = line("stub", &banner) + &article("a") + &article("b") + &article("c");
     work.write("c.jsonl", &corpus);
     work.shell("dedup-index build -q -o i c.jsonl").ok();
     for keep in ["first", "shortest"] {
         assert_eq!(
-            unique(&work, &format!("c.jsonl --keep {keep}")),
+            clean(&work, &format!("c.jsonl --keep {keep}")),
             (corpus.clone(), String::new()),
             "{keep}"
         );
     }
-    // Of the stub all is in an article, which is visited before it.
+    // All of the stub is in an article, which is visited first.
     for (keep, of) in [("longest", "a"), ("last", "c")] {
         let dropped = format!(
             "{{\"doc\":\"stub\",\"duplicate_of\":\"{of}\",\"reason\":\"near\",\"shared\":43,\"share\":1}}\n"
         );
         assert_eq!(
-            unique(&work, &format!("c.jsonl --keep {keep}")),
+            clean(&work, &format!("c.jsonl --keep {keep}")),
             (article("a") + &article("b") + &article("c"), dropped),
             "{keep}"
         );
     }
 }
 
-/// Pages of a crawl: articles with one of a few banners, stubs that are only a banner, copies, copies with another banner, and excerpts.
+/// Pages of a crawl: articles with one of a few banners, stubs that consist of a banner, copies,
+/// copies with another banner, and excerpts.
 #[test]
 fn no_article_of_a_crawl_is_dropped() {
-    let (work, mut corpus, mut expected) = (Work::new(), String::new(), Vec::new());
+    let (work, mut corpus, mut expected) = (TestDir::new(), String::new(), Vec::new());
     for page in 0..300 {
         let (banner, article) = (
             words(&format!("banner{}x", page % 7), 60),
@@ -189,7 +191,7 @@ fn no_article_of_a_crawl_is_dropped() {
     work.write("c.jsonl", &corpus);
     work.shell("dedup-index build -q -o i c.jsonl").ok();
     for keep in ["first", "longest"] {
-        let (kept, dropped) = unique(&work, &format!("c.jsonl --keep {keep}"));
+        let (kept, dropped) = clean(&work, &format!("c.jsonl --keep {keep}"));
         let ids: Vec<String> = records(kept.as_bytes())
             .iter()
             .map(|record| record["id"].as_str().unwrap().to_owned())
@@ -213,15 +215,15 @@ fn no_article_of_a_crawl_is_dropped() {
 fn documents_are_dropped_only_for_documents_of_the_input() {
     let work = copies();
     assert_eq!(
-        unique(&work, "--near 0.75 < <(sed -n 2p c.jsonl)").0,
+        clean(&work, "--near 0.75 < <(sed -n 2p c.jsonl)").0,
         lines(&[1])
     );
     assert_eq!(
-        unique(&work, "--near 0.75 < <(sed -n 1,2p c.jsonl)").0,
+        clean(&work, "--near 0.75 < <(sed -n 1,2p c.jsonl)").0,
         lines(&[0])
     );
     assert_eq!(
-        unique(&work, "--near 0.75 --keep last < <(sed -n 1,2p c.jsonl)").0,
+        clean(&work, "--near 0.75 --keep last < <(sed -n 1,2p c.jsonl)").0,
         lines(&[1])
     );
 }
@@ -244,13 +246,13 @@ fn a_document_that_differs_from_the_index_is_kept() {
         lines(&[0]).replace("one two", "One... TWO!") + &lines(&[1]),
     );
     assert_eq!(
-        unique(&work, "c.jsonl --near 0.75").0,
+        clean(&work, "c.jsonl --near 0.75").0,
         lines(&[0]).replace("one two", "One... TWO!")
     );
 }
 
 #[test]
-fn several_files_stdin_and_compressed_files() {
+fn clean_reads_several_files_stdin_and_compressed_files() {
     let work = copies();
     work.write("d.jsonl", lines(&[2, 3]).trim_end());
     work.shell("zstd -q c.jsonl -o c.jsonl.zst; gzip -k d.jsonl")
@@ -261,7 +263,7 @@ fn several_files_stdin_and_compressed_files() {
         );
         let ran = work.shell(&line);
         let bytes = work.read("c.jsonl").len() + work.read("d.jsonl").len();
-        // The ids of lines without one are those of their files: these two are not in the index.
+        // A line without an id is named after its file, so these two are not in the index.
         assert_eq!(
             ran.stderr(),
             "dedup-extract: c.jsonl.zst:3: a line with the id 'c' came before; this one is kept\n"
@@ -293,7 +295,7 @@ fn several_files_stdin_and_compressed_files() {
 }
 
 #[test]
-fn nothing_else_is_lost() {
+fn clean_drops_nothing_but_duplicates() {
     let work = copies();
     let bad = "not JSON\n{\"id\":\"b\"}\n\u{feff}\n{\"id\":\"x\",\"text\":\"new\"}\r\n";
     work.write("c.jsonl", lines(&[0, 1]) + bad + &lines(&[1]));
@@ -358,7 +360,7 @@ fn nothing_else_is_lost() {
 }
 
 #[test]
-fn boilerplate_makes_no_duplicate() {
+fn boilerplate_does_not_make_a_duplicate() {
     let notice = (0..40).map(|n| format!("notice{n} ")).collect::<String>();
     let text = |n: usize| {
         format!(
@@ -367,7 +369,7 @@ fn boilerplate_makes_no_duplicate() {
         )
     };
     let line = |n: usize| format!("{{\"id\":\"{n}\",\"text\":\"{}\"}}\n", text(n));
-    let work = Work::new();
+    let work = TestDir::new();
     work.write("c.jsonl", (0..3).map(line).collect::<String>());
     work.write("notice", &notice);
     work.shell("dedup-index build -o i c.jsonl && dedup-index build -o ref notice")
@@ -452,7 +454,7 @@ fn damage_leaves_no_output() {
     );
 }
 
-/// Small documents of few words, so that many are alike.
+/// Small documents of few words, so that many are similar.
 fn corpora() -> impl Strategy<Value = Vec<String>> {
     let text = prop::collection::vec(
         prop::sample::select(vec!["a", "b", "c", "Dé", "e-f"]),
@@ -462,7 +464,7 @@ fn corpora() -> impl Strategy<Value = Vec<String>> {
     prop::collection::vec(text, 2..24)
 }
 
-fn write_corpus(work: &Work, texts: &[String]) {
+fn write_corpus(work: &TestDir, texts: &[String]) {
     let line = |(number, text): (usize, &String)| {
         format!(
             "{}\n",
@@ -478,12 +480,13 @@ fn write_corpus(work: &Work, texts: &[String]) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// What is dropped is what the rule says, by brute force: for any order, any number of threads, and however the index came about.
+    /// Exactly the documents of the rule are dropped, compared with brute force: in any order, with
+    /// any number of threads, and for any history of the index.
     #[test]
-    fn unique_drops_documents_contained_in_a_kept_one(
+    fn clean_drops_documents_contained_in_a_kept_one(
         texts in corpora(), keep in prop::sample::select(vec!["first", "last", "longest", "shortest"]), jaccard: bool, threshold in 0.1_f64..1.0, k in 1_usize..5, cut in 1_usize..24,
     ) {
-        let (work, cut) = (Work::new(), cut.min(texts.len()));
+        let (work, cut) = (TestDir::new(), cut.min(texts.len()));
         write_corpus(&work, &texts);
         work.shell(&format!(
             "set -e; dedup-index build -q -k {k} -o i c.jsonl
@@ -491,7 +494,7 @@ proptest! {
             echo '{{\"id\":\"gone\",\"text\":\"a b c a b c\"}}' | dedup-index build -q -k {k} -o j - late.jsonl
             dedup-index remove -q j gone; dedup-index add -q --no-compact j early.jsonl", cut + 1
         )).ok();
-        let expected = brute_unique(&work, &texts, keep, (jaccard, threshold), k);
+        let expected = dropped_by_brute_force(&work, &texts, keep, (jaccard, threshold), k);
         let lines = String::from_utf8(work.read("c.jsonl")).unwrap();
         let is_kept = |(number, _): &(usize, &str)| !expected.iter().any(|row| row["doc"] == format!("d{number}"));
         let kept: String = lines.lines().enumerate().filter(is_kept).map(|(_, line)| format!("{line}\n")).collect();
@@ -501,15 +504,15 @@ proptest! {
             prop_assert_eq!(ran.ok_text(), kept.clone());
             let dropped = records(&work.read("gone"));
             prop_assert_eq!(&dropped, &expected);
-            // What a document is a duplicate of stays: there are no chains.
+            // The document that a duplicate refers to is kept, so there are no chains.
             prop_assert!(dropped.iter().all(|row| !dropped.iter().any(|other| other["doc"] == row["duplicate_of"])));
         }
     }
 }
 
 /// The records of --dropped by the rule itself, with sets of windows.
-fn brute_unique(
-    work: &Work,
+fn dropped_by_brute_force(
+    work: &TestDir,
     texts: &[String],
     keep: &str,
     (jaccard, threshold): (bool, f64),
@@ -578,8 +581,8 @@ fn brute_unique(
 }
 
 #[test]
-fn many_lines_come_out_the_same_for_any_number_of_threads() {
-    let work = Work::new();
+fn the_output_is_the_same_for_any_number_of_threads() {
+    let work = TestDir::new();
     let line = |number: usize| {
         format!(
             "{{\"id\":{number},\"text\":\"{} some more words of a text that is long {}\"}}\n",
@@ -617,8 +620,9 @@ fn many_lines_come_out_the_same_for_any_number_of_threads() {
     assert_eq!(ids.len(), 701);
 }
 
-/// What spans must say, from tokens and their places: a window counts as seen if a document with a lesser id has it.
-fn brute_spans(tokens: &[serde_json::Value], k: usize) -> Vec<Vec<[u64; 2]>> {
+/// The expected spans, from tokens and their places: a window counts as seen if a document with a
+/// lesser id has it.
+fn spans_by_brute_force(tokens: &[serde_json::Value], k: usize) -> Vec<Vec<[u64; 2]>> {
     let mut before = HashSet::new();
     let mut all = vec![Vec::new(); tokens.len()];
     let mut order: Vec<usize> = (0..tokens.len()).collect();
@@ -648,7 +652,7 @@ fn brute_spans(tokens: &[serde_json::Value], k: usize) -> Vec<Vec<[u64; 2]>> {
     all
 }
 
-/// Windows of k tokens that no cut went through.
+/// Windows of k tokens that no cut crosses.
 fn uncut_windows(record: &serde_json::Value, cut: &[[u64; 2]], k: usize) -> HashSet<String> {
     let places: Vec<[u64; 2]> = serde_json::from_value(record["spans"].clone()).unwrap();
     let words: Vec<_> = record["tokens"]
@@ -670,15 +674,16 @@ fn uncut_windows(record: &serde_json::Value, cut: &[[u64; 2]], k: usize) -> Hash
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Spans are those of brute force, however the index came about and for any number of threads; cut out, they leave nothing twice.
+    /// Spans match brute force, for any history of the index and any number of threads; without
+    /// them, no window occurs twice.
     #[test]
     fn spans_are_text_of_earlier_documents(texts in corpora(), first in 0_usize..24, k in 1_usize..5) {
-        let work = Work::new();
+        let work = TestDir::new();
         write_corpus(&work, &texts);
         let first = first.clamp(1, texts.len() - 1);
         work.shell(&format!("head -n {first} c.jsonl > one.jsonl; tail -n +{} c.jsonl > two.jsonl", first + 1)).ok();
         work.shell(&format!("dedup-index build -q -k {k} -o i c.jsonl && dedup-index build -q -k {k} -o j one.jsonl && dedup-index add -q j two.jsonl")).ok();
-        // The second half came first, and what was removed came back.
+        // The second half was added first, and removed documents were added again.
         work.shell(&format!("dedup-index build -q -k {k} -o l two.jsonl && dedup-index add -q l one.jsonl && cp -r i m && dedup-index remove -q m d0 && dedup-index add -q m c.jsonl")).ok();
         let tokens = records(&work.shell("dedup-tokenize --spans c.jsonl").ok());
         let tokens = &tokens[1..tokens.len() - 1];
@@ -688,7 +693,7 @@ proptest! {
         }
         let found = records(&found);
         let spans: Vec<Vec<[u64; 2]>> = found.iter().map(|record| serde_json::from_value(record["spans"].clone()).unwrap()).collect();
-        prop_assert_eq!(&spans, &brute_spans(tokens, k));
+        prop_assert_eq!(&spans, &spans_by_brute_force(tokens, k));
         let mut windows = HashSet::new();
         for ((record, found), (spans, text)) in tokens.iter().zip(&found).zip(spans.iter().zip(&texts)) {
             prop_assert_eq!(&found["doc"], &record["doc"]);
@@ -701,10 +706,10 @@ proptest! {
     }
 }
 
-/// What is earlier is told by ids, whatever the commits and the order of the input.
+/// Ids decide which document is earlier, not commits or the order of the input.
 #[test]
 fn spans_do_not_depend_on_commits() {
-    let work = Work::new();
+    let work = TestDir::new();
     let text = |own: &str| format!("one two three four five six seven eight nine ten {own}");
     let line = |id: &str| format!("{{\"id\":\"{id}\",\"text\":\"{}\"}}\n", text(id));
     work.write("c.jsonl", ["c", "a", "b"].map(line).concat());
@@ -735,13 +740,13 @@ fn spans_do_not_depend_on_commits() {
         let spans = |file: &str| work.run("dedup-extract", &["spans", index, file]).ok_text();
         assert_eq!(spans("c.jsonl"), [&*c, &a, &b].concat(), "{index}");
         assert_eq!(spans("reversed.jsonl"), [&*b, &a, &c].concat(), "{index}");
-        // A part of the documents is cut as it is cut among all.
+        // Some of the documents give the same spans as all of them.
         assert_eq!(spans("b.jsonl"), b, "{index}");
     }
 }
 
 #[test]
-fn spans_of_copies() {
+fn spans_of_copies_are_written() {
     let work = copies();
     assert_eq!(
         work.run(
@@ -804,9 +809,9 @@ fn spans_of_copies() {
     );
 }
 
-/// Aliases, removals and interleaved windows.
+/// With aliases, removals and interleaved windows.
 #[test]
-fn spans_follow_the_index() {
+fn spans_reflect_changes_of_the_index() {
     let work = copies();
     work.run("dedup-index", &["remove", "-q", "i", "a"]);
     work.write(
@@ -824,7 +829,7 @@ fn spans_follow_the_index() {
             .map(|record| record["spans"].to_string())
             .collect::<Vec<_>>()
     };
-    // Now b is the first that has it.
+    // Now b is the first document with this text.
     assert_eq!(spans("i"), ["[]", "[]", "[[0,48]]"]);
     work.run(
         "dedup-index",

@@ -1,9 +1,10 @@
-//! How run works with hosts: what it tells of them, what it costs, and what becomes of what it leaves there.
+//! dedup-shard run on hosts: its status and logs, its transfers, its failures, and the files it
+//! leaves on hosts.
 
 use crate::{
-    hosts::Hosts,
-    shard::{corpus, ensure_as_built, followed, plan, small_corpus},
-    work::Work,
+    shard::{corpus, ensure_equals_build, plan, small_corpus, two_indexed_copies},
+    test_dir::TestDir,
+    test_hosts::Hosts,
 };
 use serde_json::Value;
 use std::{
@@ -11,11 +12,11 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-fn status(work: &Work) -> Value {
+fn status(work: &TestDir) -> Value {
     serde_json::from_slice(&work.shell("dedup-shard status r --json").ok()).unwrap()
 }
 
-/// Of each kind of task, how many are done.
+/// The tasks of each kind: name, done, all.
 fn done(status: &Value) -> Vec<(String, u64, u64)> {
     let kinds = status["kinds"].as_array().unwrap().iter();
     kinds
@@ -30,11 +31,12 @@ fn done(status: &Value) -> Vec<(String, u64, u64)> {
 }
 
 #[test]
-fn a_run_on_hosts_is_told_as_done_and_can_be_gathered_again() {
+fn status_counts_tasks_done_by_hosts_and_gather_can_be_repeated() {
     let work = corpus();
     let mut hosts = Hosts::behind_rsh(&work, 2);
     plan(&work, &hosts.list(""), "--table c").ok();
-    // Halfway: what hosts made counts as done, but is still to be made by whoever goes on without them.
+    // Halfway, tasks done by hosts count as done, but `missing` lists them for a run without these
+    // hosts.
     hosts.set_fault("fail part");
     assert_eq!(hosts.run(&work, "-q").code(), 2);
     let half = status(&work);
@@ -61,14 +63,14 @@ fn a_run_on_hosts_is_told_as_done_and_can_be_gathered_again() {
             .contains(&"map-0000".into()),
         "{half}"
     );
-    // make is not taken in by pieces.
+    // Partial outputs are not visible to make.
     assert_eq!(
         work.shell("ls r/map/*/built.json r/reduce/*/built.json 2> /dev/null")
             .stdout(),
         ""
     );
     hosts.run(&work, "").ok();
-    ensure_as_built(&work, "c");
+    ensure_equals_build(&work, "c");
     let whole = status(&work);
     assert!(
         done(&whole).iter().all(|(_, done, all)| done == all),
@@ -87,14 +89,15 @@ fn a_run_on_hosts_is_told_as_done_and_can_be_gathered_again() {
     );
     work.shell("dedup-shard gather r -o again").ok();
     assert_eq!(work.shell("diff -r again r/index").ok_text(), "");
-    // Without the hosts it is all made here, once something is missing that they had.
+    // Without the hosts, this machine runs all tasks again once an output that only the hosts had
+    // is missing.
     work.shell("rm -r r/index r/table.ndjson r/part r/count && dedup-shard run r")
         .ok();
-    ensure_as_built(&work, "c");
+    ensure_equals_build(&work, "c");
 }
 
 #[test]
-fn what_is_moved_is_told_by_kind() {
+fn status_reports_transferred_bytes_by_kind() {
     let work = corpus();
     let hosts = Hosts::behind_rsh(&work, 2);
     plan(&work, &hosts.list(""), "--table c").ok();
@@ -113,7 +116,8 @@ fn what_is_moved_is_told_by_kind() {
             .ok_text();
         sizes.lines().map(|size| size.parse::<u64>().unwrap()).sum()
     };
-    // Each once: all documents, what lies where it was brought, and what the coordinator got.
+    // Each file moves once: all documents, the inputs of tasks, and the outputs that the
+    // coordinator collects.
     let corpus = work
         .shell("find c -type f ! -name .hidden -printf '%s\\n'")
         .ok_text();
@@ -154,7 +158,7 @@ fn what_is_moved_is_told_by_kind() {
 }
 
 #[test]
-fn each_key_of_an_agent_is_tried() {
+fn every_key_of_an_ssh_agent_is_tried() {
     let work = small_corpus();
     let hosts = Hosts::with_sshd(&work, 1);
     ["a", "b"].iter().for_each(|name| hosts.make_key(name));
@@ -166,7 +170,7 @@ fn each_key_of_an_agent_is_tried() {
         work.shell(&hosts.with_agent(keys, &format!("dedup-shard run r {flags}")))
     };
     run(&["a", "b", "id"]).ok();
-    ensure_as_built(&work, "c");
+    ensure_equals_build(&work, "c");
     let ran = run(&["a", "b"]);
     assert!(
         ran.code() == 75
@@ -179,12 +183,12 @@ fn each_key_of_an_agent_is_tried() {
 }
 
 #[test]
-fn what_goes_from_host_to_host_does_not_come_here() {
+fn files_move_between_hosts_without_the_coordinator() {
     let work = small_corpus();
     let hosts = Hosts::with_sshd(&work, 2);
     plan(&work, &hosts.list(""), "c").ok();
     hosts.run(&work, "").ok();
-    ensure_as_built(&work, "c");
+    ensure_equals_build(&work, "c");
     let told = status(&work);
     let runs = told["moved_by_goods"]
         .as_array()
@@ -196,14 +200,14 @@ fn what_goes_from_host_to_host_does_not_come_here() {
         runs["bytes"].as_u64() > Some(0) && runs["direct"] == runs["bytes"],
         "{told}"
     );
-    // If they do not reach each other it is told once, and goes through here.
+    // Hosts that cannot reach each other are reported once, and the coordinator relays the files.
     plan(&work, &hosts.list(""), "--parts 2 c").ok();
     let flags = hosts
         .flags()
         .replace("--peer-rsh 'ssh", "--peer-rsh 'false");
     let ran = work.shell(&format!("dedup-shard run r {flags}"));
     assert_eq!(ran.code(), 0, "{}", ran.stderr());
-    ensure_as_built(&work, "--parts 2 c");
+    ensure_equals_build(&work, "--parts 2 c");
     let detours: Vec<String> = ran
         .stderr()
         .lines()
@@ -225,13 +229,13 @@ fn what_goes_from_host_to_host_does_not_come_here() {
     );
 }
 
-/// As OpenSSH does when many come at once: some are sent away.
+/// Like OpenSSH with MaxStartups, which drops some of many simultaneous connections.
 #[test]
-fn a_host_that_hangs_up_is_called_again_and_never_by_many_at_once() {
+fn a_host_that_drops_connections_is_retried_by_few_at_once() {
     let work = small_corpus();
     let hosts = Hosts::behind_rsh(&work, 1);
     let rsh = fs::read_to_string(hosts.file("rsh")).unwrap();
-    // The first is sent away. A login takes a while, and there are eight doors.
+    // The first connection is dropped. A login takes a while, and there are eight slots.
     let busy = r#"if mkdir "$HOME/busy" 2> /dev/null; then echo 'kex_exchange_identification: Connection closed by remote host' >&2; exit 255; fi
 for n in 1 2 3 4 5 6 7 8 none; do mkdir "$HOME/door$n" 2> /dev/null && break; done
 if [ $n = none ]; then touch "$HOME/crowd"; else sleep 0.05; rmdir "$HOME/door$n"; fi
@@ -239,14 +243,14 @@ echo "Welcome"#;
     fs::write(hosts.file("rsh"), rsh.replace("echo \"Welcome", busy)).unwrap();
     plan(&work, &hosts.list("slots=12"), "--parts 32 c").ok();
     hosts.run(&work, "").ok();
-    ensure_as_built(&work, "--parts 32 c");
+    ensure_equals_build(&work, "--parts 32 c");
     assert!(
         hosts.home("node1").join("busy").exists() && !hosts.home("node1").join("crowd").exists()
     );
 }
 
 #[test]
-fn two_runs_of_one_plan_do_not_meet_on_a_host() {
+fn two_runs_of_one_plan_do_not_collide_on_a_host() {
     let work = small_corpus();
     let hosts = Hosts::behind_rsh(&work, 2);
     plan(&work, &hosts.list(""), "c").ok();
@@ -255,7 +259,7 @@ fn two_runs_of_one_plan_do_not_meet_on_a_host() {
         "cp -r r r2; dedup-shard run r {flags} & dedup-shard run r2 {flags} && wait $!"
     ))
     .ok();
-    ensure_as_built(&work, "c");
+    ensure_equals_build(&work, "c");
     assert_eq!(
         work.shell("diff -r r/index r2/index; ls hosts.d/node1/.cache/dedup-shard | grep -c -")
             .ok_text(),
@@ -264,7 +268,7 @@ fn two_runs_of_one_plan_do_not_meet_on_a_host() {
 }
 
 #[test]
-fn runs_that_nobody_comes_back_to_are_removed_from_hosts() {
+fn abandoned_runs_are_removed_from_hosts() {
     let work = small_corpus();
     let hosts = Hosts::behind_rsh(&work, 1);
     let directory = hosts.home("node1").join(".cache/dedup-shard");
@@ -294,13 +298,13 @@ fn runs_that_nobody_comes_back_to_are_removed_from_hosts() {
     assert!(hosts.run_directory("node1").is_some());
 }
 
-/// What fails here is not the fault of a task, nor of a host.
+/// A failure of the coordinator is neither the fault of a task nor of a host.
 #[test]
-fn a_full_disk_of_the_coordinator_can_be_gone_on_from() {
+fn a_run_continues_after_the_disk_of_the_coordinator_was_full() {
     let work = corpus();
     let hosts = Hosts::behind_rsh(&work, 2);
     plan(&work, &hosts.list(""), "--parts 2 --table c").ok();
-    // Less and less fits: a table, an index, what comes from hosts.
+    // Less and less fits on the disk: a table, an index, files from hosts.
     for bytes in [6000, 3000, 1500] {
         let ran = work.shell(&format!(
             "prlimit --fsize={bytes} dedup-shard run r -q {}",
@@ -309,8 +313,8 @@ fn a_full_disk_of_the_coordinator_can_be_gone_on_from() {
         assert_eq!(ran.code(), 75, "{bytes}: {}", ran.stderr());
     }
     hosts.run(&work, "").ok();
-    ensure_as_built(&work, "--parts 2 c");
-    // A directory that is not mounted is no fault of a task.
+    ensure_equals_build(&work, "--parts 2 c");
+    // A directory that is not mounted is not the fault of a task.
     work.shell("mkdir d && cp c/0* d && cd d && dedup-shard plan -o ../s --hosts ../hosts . && mv ../d ../e").ok();
     let ran = work.shell("dedup-shard task s map-0000");
     assert_eq!(ran.code(), 75, "{}", ran.stderr());
@@ -324,11 +328,12 @@ fn a_full_disk_of_the_coordinator_can_be_gone_on_from() {
 }
 
 #[test]
-fn a_frozen_host_is_not_waited_for_in_the_end() {
+fn the_end_of_a_run_does_not_wait_for_frozen_hosts() {
     let work = small_corpus();
     let mut hosts = Hosts::behind_rsh(&work, 2);
     plan(&work, &hosts.list("slots=4"), "c").ok();
-    // All of it: each worker freezes at its first task, and would have to be waited for one by one.
+    // All hosts: each worker freezes at its first task, and waiting for them one by one would take
+    // too long.
     hosts.set_fault(&["freeze map"; 4].join("\n"));
     let begin = Instant::now();
     let ran = hosts.run(&work, "--stall 3s --retries 9");
@@ -338,7 +343,7 @@ fn a_frozen_host_is_not_waited_for_in_the_end() {
         "{:?}",
         begin.elapsed()
     );
-    ensure_as_built(&work, "c");
+    ensure_equals_build(&work, "c");
     assert_eq!(hosts.orphans(), Vec::<String>::new());
 }
 
@@ -382,7 +387,7 @@ fn flags_of_another_engine_are_refused() {
 }
 
 #[test]
-fn each_attempt_has_a_log_and_what_it_says_stays_on_its_line() {
+fn each_attempt_has_a_log_and_hostile_messages_stay_on_one_line() {
     let work = small_corpus();
     let mut hosts = Hosts::behind_rsh(&work, 1);
     plan(&work, &hosts.list(""), "c").ok();
@@ -407,8 +412,8 @@ fn each_attempt_has_a_log_and_what_it_says_stays_on_its_line() {
 }
 
 #[test]
-fn an_index_follows_its_files_on_hosts_whatever_fails() {
-    let work = followed();
+fn syncing_on_hosts_survives_failures() {
+    let work = two_indexed_copies();
     work.shell(
         "echo some new words that nobody had so far >> c/05.txt; cp c/06.txt c/copy; rm c/07.txt; touch -d 2020-01-02 c/05.txt c/copy",
     )

@@ -1,6 +1,6 @@
-//! dedup-extract passages: the passages that many documents share.
+//! dedup-extract passages: the passages that several documents share.
 
-use crate::work::{Work, records, root};
+use crate::test_dir::{TestDir, records, root};
 use serde_json::{Value, json};
 
 /// This many words that occur nowhere else.
@@ -36,10 +36,10 @@ fn shown(stream: &[u8]) -> Vec<(u64, String)> {
 }
 
 /// Four documents: b contains the end of a and all of c; d is c in upper case and parentheses.
-fn small() -> Work {
+fn fixture() -> TestDir {
     let (one, two) = (words("one", 10), words("two", 9));
     let line = |id: &str, text: &str| format!("{}\n", json!({ "id": id, "text": text }));
-    let work = Work::new();
+    let work = TestDir::new();
     work.write(
         "c.jsonl",
         line("a", &format!("x {one}"))
@@ -54,7 +54,7 @@ fn small() -> Work {
 
 #[test]
 fn a_licence_in_five_thousand_files_is_one_line() {
-    let work = Work::new();
+    let work = TestDir::new();
     let licence = words("licence", 200);
     for number in 0..5000 {
         work.write(
@@ -95,8 +95,8 @@ fn a_licence_in_five_thousand_files_is_one_line() {
 }
 
 #[test]
-fn passages_of_ndjson() {
-    let work = small();
+fn passages_of_ndjson_documents_are_written() {
+    let work = fixture();
     assert_eq!(
         work.run("dedup-extract", &["passages", "i", "c.jsonl"])
             .ok_text(),
@@ -143,8 +143,8 @@ fn passages_of_ndjson() {
 }
 
 #[test]
-fn passages_of_some_of_the_documents() {
-    let work = small();
+fn only_passages_of_the_given_documents_are_written() {
+    let work = fixture();
     let some = work
         .shell("grep -v '\"b\"' c.jsonl | dedup-extract passages i -")
         .ok();
@@ -157,8 +157,8 @@ fn passages_of_some_of_the_documents() {
 }
 
 #[test]
-fn min_tokens_and_taboo() {
-    let work = small();
+fn min_tokens_and_taboo_drop_passages() {
+    let work = fixture();
     let run = |options: &str| work.shell(&format!("dedup-extract passages i c.jsonl {options}"));
     let long = run("--min-tokens 10").ok();
     assert_eq!(shown(&long), [(10, "a:2-51 b:0-49".to_owned())]);
@@ -189,8 +189,8 @@ fn min_tokens_and_taboo() {
 }
 
 #[test]
-fn documents_are_found_by_their_ids() {
-    let (work, corpus) = (Work::new(), root().join("testdata/corpus/essays"));
+fn documents_are_read_by_their_ids() {
+    let (work, corpus) = (TestDir::new(), root().join("testdata/corpus/essays"));
     work.shell(&format!(
         "cp -r {} essays && dedup-index build -o whole essays && dedup-index build -o i --relative essays",
         corpus.display()
@@ -239,8 +239,8 @@ fn documents_are_found_by_their_ids() {
 }
 
 #[test]
-fn passages_follow_the_index() {
-    let work = small();
+fn passages_reflect_changes_of_the_index() {
+    let work = fixture();
     work.write(
         "e.jsonl",
         format!(
@@ -260,7 +260,7 @@ fn passages_follow_the_index() {
 #[test]
 fn unknown_bases_are_not_shared() {
     let bases = "acgttgcaacgtgatccagtnnnnnnnnnnnnnnnnacgatcgatgcatgcatcgatt";
-    let work = Work::with(&[("s.fa", format!(">one\ntttt{bases}\n>two\ngggg{bases}\n"))]);
+    let work = TestDir::with(&[("s.fa", format!(">one\ntttt{bases}\n>two\ngggg{bases}\n"))]);
     work.shell("dedup-index build -o i --tokenizer dna -k 8 --records fasta s.fa")
         .ok();
     let found = work
@@ -277,7 +277,7 @@ fn unknown_bases_are_not_shared() {
 
 #[test]
 fn invalid_options_are_refused() {
-    let work = small();
+    let work = fixture();
     work.run(
         "dedup-index",
         &["build", "-o", "m", "--select", "mod:2", "c.jsonl"],
@@ -328,9 +328,9 @@ fn invalid_options_are_refused() {
 
 /// All places extend equally far, which must cost no more than reading the text.
 #[test]
-fn a_word_repeated_half_a_million_times_is_fast() {
+fn a_word_repeated_half_a_million_times_takes_linear_time() {
     let (work, run, rows) = (
-        Work::new(),
+        TestDir::new(),
         "a ".repeat(500_000),
         "one row of ten words that are the same ever ".repeat(50_000),
     );

@@ -1,9 +1,10 @@
-//! Cut, altered and foreign streams: an error with a place, never a panic, a hang or a silently short result.
+//! Truncated, altered and foreign streams give an error with a position, never a panic, a hang or a
+//! silently short result.
 
-use crate::work::{Work, docs};
+use crate::test_dir::{TestDir, docs};
 
-fn stream(tool: &str, form: &[&str]) -> (Work, Vec<u8>) {
-    let work = Work::with(&[
+fn stream(tool: &str, form: &[&str]) -> (TestDir, Vec<u8>) {
+    let work = TestDir::with(&[
         ("a", "some words of a text"),
         ("b", "other words"),
         ("c", ""),
@@ -12,7 +13,7 @@ fn stream(tool: &str, form: &[&str]) -> (Work, Vec<u8>) {
     (work, bytes)
 }
 
-fn streams() -> Vec<(Work, Vec<u8>)> {
+fn streams() -> Vec<(TestDir, Vec<u8>)> {
     let tokens =
         [&["--spans"][..], &["--spans", "--binary"]].map(|form| stream("dedup-tokenize", form));
     let blots =
@@ -21,11 +22,11 @@ fn streams() -> Vec<(Work, Vec<u8>)> {
 }
 
 #[test]
-fn every_cut_is_an_error() {
+fn every_truncation_is_an_error() {
     for (work, bytes) in streams() {
         let is_binary = bytes[0] != b'{';
         let end = bytes.len() - usize::from(!is_binary);
-        // Cutting all, or all of the header line, leaves an empty or a foreign text: a document like any other.
+        // Without any bytes, or without the header line, the rest is an ordinary document.
         let first = if is_binary {
             8
         } else {
@@ -75,9 +76,9 @@ fn altered_lines_never_crash_a_reader() {
 }
 
 #[test]
-fn missing_and_swapped_blocks_are_seen() {
+fn missing_and_swapped_blocks_are_detected() {
     let words = "many different words ".repeat(30_000);
-    let work = Work::with(&[("a", &words), ("b", &words), ("c", &words)]);
+    let work = TestDir::with(&[("a", &words), ("b", &words), ("c", &words)]);
     let whole = work
         .run("dedup-tokenize", &["--binary", "a", "b", "c"])
         .ok();
@@ -104,7 +105,7 @@ fn missing_and_swapped_blocks_are_seen() {
 }
 
 #[test]
-fn what_the_order_of_lines_tells() {
+fn headers_and_end_records_out_of_order_are_refused() {
     let header = r#"{"dedup":"tokens","version":1,"scheme":"word@18.0"}"#;
     let record = |doc: &str| format!(r#"{{"doc":"{doc}","tokens":["x"]}}"#);
     let end = |n: u32| format!(r#"{{"end":{{"records":{n}}}}}"#);
@@ -145,7 +146,7 @@ fn what_the_order_of_lines_tells() {
             "not the header of a dedup stream",
         ),
     ] {
-        let ran = Work::new().run_with("dedup-blot", &[], (lines.join("\n") + "\n").as_bytes());
+        let ran = TestDir::new().run_with("dedup-blot", &[], (lines.join("\n") + "\n").as_bytes());
         assert_eq!(ran.code(), 2);
         assert!(
             ran.stderr()
@@ -157,9 +158,9 @@ fn what_the_order_of_lines_tells() {
 }
 
 #[test]
-fn a_bad_record_in_a_stream_is_named_and_the_rest_read() {
+fn a_bad_record_is_reported_and_the_others_are_read() {
     let lines = "{\"dedup\":\"tokens\",\"version\":1,\"scheme\":\"word@18.0\"}\n{\"doc\":\"a\",\"tokens\":[\"x\"]}\n{\"doc\":\"b\",\"tokens\":[7]}\n{\"doc\":\"c\",\"tokens\":[]}\n{\"end\":{\"records\":3}}\n";
-    let ran = Work::new().run_with("dedup-blot", &[], lines.as_bytes());
+    let ran = TestDir::new().run_with("dedup-blot", &[], lines.as_bytes());
     assert_eq!(
         (ran.code(), docs(&ran.0.stdout)),
         (2, vec!["a".to_owned(), "c".to_owned()])
@@ -198,7 +199,7 @@ fn a_record_of_another_kind_is_refused() {
             "a blot of 10 hex digits, the scheme's 32 bits are 8",
         ),
     ] {
-        let ran = Work::new().run_with(
+        let ran = TestDir::new().run_with(
             "dedup-blot",
             &[],
             format!("{header}\n{record}\n{{\"end\":{{\"records\":1}}}}\n").as_bytes(),
@@ -208,21 +209,21 @@ fn a_record_of_another_kind_is_refused() {
             (2, vec![], format!("dedup-blot: stdin:2: {what}\n"))
         );
     }
-    // Without a header there is nothing to compare with.
-    let ran = Work::new().run_with("dedup-blot", &[], b"{\"doc\":\"a\",\"blots\":[\"1\"]}\n");
+    // Without a header there is no expected kind.
+    let ran = TestDir::new().run_with("dedup-blot", &[], b"{\"doc\":\"a\",\"blots\":[\"1\"]}\n");
     assert!(ran.ok_text().contains(r#""blots":["00000001"]"#));
 }
 
 #[test]
 fn an_end_record_may_have_spaces_but_not_lack_its_header() {
     let record = r#"{"doc":"a","tokens":["x"]}"#;
-    let ran = Work::new().run_with(
+    let ran = TestDir::new().run_with(
         "dedup-blot",
         &[],
         format!("{TOKENS}\n{record}\n{{ \"end\": {{ \"records\": 1 }} }}\n").as_bytes(),
     );
     assert_eq!(docs(&ran.ok()), ["a"]);
-    let ran = Work::new().run_with(
+    let ran = TestDir::new().run_with(
         "dedup-blot",
         &[],
         format!("{record}\n{{\"end\":{{\"records\":1}}}}\n").as_bytes(),
@@ -234,10 +235,11 @@ fn an_end_record_may_have_spaces_but_not_lack_its_header() {
     );
 }
 
-/// A bad path before a stream has no say in what the stream is, on any number of threads.
+/// An unreadable path before a stream does not change the scheme read from the stream, for any
+/// number of threads.
 #[test]
 fn problems_before_the_first_stream_do_not_hide_its_scheme() {
-    let work = Work::with(&[("a.txt", "some words of a text")]);
+    let work = TestDir::with(&[("a.txt", "some words of a text")]);
     work.write(
         "c4.tokens",
         work.run("dedup-tokenize", &["--tokenizer", "char:4", "a.txt"])
@@ -259,9 +261,9 @@ fn problems_before_the_first_stream_do_not_hide_its_scheme() {
 }
 
 #[test]
-fn a_damaged_packed_stream_ends_the_run() {
+fn a_damaged_compressed_stream_ends_the_run() {
     use std::io::Write;
-    let work = Work::with(&[
+    let work = TestDir::with(&[
         ("a.txt", "some words of a text".repeat(1000)),
         ("b.txt", String::new()),
     ]);
@@ -281,17 +283,17 @@ fn a_damaged_packed_stream_ends_the_run() {
 }
 
 #[test]
-fn a_field_named_dedup_makes_no_header() {
+fn a_document_with_a_field_named_dedup_is_not_a_header() {
     let lines = "{\"dedup\":true,\"id\":\"a\",\"text\":\"x\"}\n{\"dedup\":\"no\",\"id\":\"b\",\"text\":\"y\"}\n";
     assert_eq!(
         docs(
-            &Work::new()
+            &TestDir::new()
                 .run_with("dedup-blot", &[], lines.as_bytes())
                 .ok()
         ),
         ["a", "b"]
     );
-    let ran = Work::new().run_with("dedup-blot", &[], &TOKENS.as_bytes()[..30]);
+    let ran = TestDir::new().run_with("dedup-blot", &[], &TOKENS.as_bytes()[..30]);
     assert_eq!(ran.code(), 2);
     assert!(
         ran.stderr()
@@ -303,7 +305,7 @@ fn a_field_named_dedup_makes_no_header() {
 
 #[test]
 fn a_dead_upstream_is_an_error() {
-    let work = Work::with(&[("a", "some words")]);
+    let work = TestDir::with(&[("a", "some words")]);
     for form in ["", "--binary"] {
         let ran = work.shell(&format!(
             "dedup-tokenize {form} a | head -c 80 | dedup-blot"
@@ -315,7 +317,7 @@ fn a_dead_upstream_is_an_error() {
 
 #[test]
 fn absurd_lengths_do_not_allocate() {
-    // A block head that is right in itself, but promises 2^60 bytes.
+    // A valid block header that announces 2^60 bytes.
     let (work, bytes) = stream("dedup-tokenize", &["--binary"]);
     let head = 24 + b"{\"dedup\":\"tokens\",\"version\":1,\"scheme\":\"word@18.0\"}".len();
     let mut altered = bytes[..head].to_vec();

@@ -1,11 +1,11 @@
-//! What keeps an index from harm by mistake, and what is said when something is not what it should be.
+//! Protection of an index against mistakes, and messages for unusable input.
 
-use crate::work::{Ran, Work};
+use crate::test_dir::{RunResult, TestDir};
 
-/// Five documents in two directories, and an index that follows them.
-fn synced() -> Work {
+/// Five documents in two directories, and a synced index of them.
+fn synced() -> TestDir {
     let text = |of: &str| (0..20).map(|n| format!("{of}{n} ")).collect::<String>();
-    let work = Work::with(&[
+    let work = TestDir::with(&[
         ("c/a", text("a")),
         ("c/b", text("b")),
         ("c/c", text("c")),
@@ -17,14 +17,15 @@ fn synced() -> Work {
     work
 }
 
-/// What the index and what is known of files are.
-fn state(work: &Work) -> String {
+/// The content of the index and of the state of sync.
+fn state(work: &TestDir) -> String {
     work.shell("cat i/* i.sync | xxhsum").ok_text()
 }
 
-/// What a command that went well said. Files that were written just now are read again, and said to be known: that depends on how fast this machine is.
+/// The messages of a successful command, without the count of known files: files written just now
+/// are read again, which depends on timing.
 #[track_caller]
-fn said(ran: &Ran) -> String {
+fn messages(ran: &RunResult) -> String {
     let said = ran.ok_text();
     said.split(", ")
         .flat_map(|part| part.split("; "))
@@ -34,7 +35,7 @@ fn said(ran: &Ran) -> String {
 }
 
 #[track_caller]
-fn ensure_refused(ran: &Ran, what: &str) {
+fn ensure_refused(ran: &RunResult, what: &str) {
     assert_eq!(
         (ran.code(), ran.stdout().as_str(), ran.stderr()),
         (2, "", format!("{what}\n"))
@@ -44,7 +45,7 @@ fn ensure_refused(ran: &Ran, what: &str) {
 const REMEDY: &str = "nothing was changed; see that all files are there and read as they were (--relative, --records, --id-field), or allow it with --max-remove";
 
 #[test]
-fn sync_never_removes_more_than_half_of_an_index_unless_that_is_allowed() {
+fn sync_removes_more_than_half_of_an_index_only_if_allowed() {
     let work = synced();
     work.shell("rm c/a c/b c/c").ok();
     let before = state(&work);
@@ -92,22 +93,22 @@ fn sync_never_removes_more_than_half_of_an_index_unless_that_is_allowed() {
     )
     .ok();
     assert_eq!(
-        said(&work.run(
+        messages(&work.run(
             "dedup-index",
             &["sync", "i", "c", "e", "--max-remove", "60%"]
         )),
         "i: 3 removed; generation 2\n"
     );
-    // One of two is half.
+    // One of two documents is half of the index.
     work.shell("rm c/d && touch c/.hidden").ok();
     assert_eq!(
-        said(&work.run("dedup-index", &["sync", "i", "c", "e"])),
+        messages(&work.run("dedup-index", &["sync", "i", "c", "e"])),
         "i: 1 removed; generation 3\n"
     );
 }
 
 #[test]
-fn a_directory_that_is_empty_or_gone_is_not_taken_for_one_whose_files_were_removed() {
+fn sync_refuses_an_empty_or_missing_directory() {
     let work = synced();
     let before = state(&work);
     work.shell("mv e away && mkdir e").ok();
@@ -145,7 +146,7 @@ fn a_directory_that_is_empty_or_gone_is_not_taken_for_one_whose_files_were_remov
     assert_ne!(before, "");
     work.shell("mv c other && mkdir c").ok();
     assert_eq!(
-        said(&work.run(
+        messages(&work.run(
             "dedup-index",
             &["sync", "i", "c", "e", "--max-remove", "100%"]
         )),
@@ -154,7 +155,7 @@ fn a_directory_that_is_empty_or_gone_is_not_taken_for_one_whose_files_were_remov
 }
 
 #[test]
-fn sync_is_called_as_it_was_before_or_not_at_all() {
+fn sync_refuses_options_that_differ_from_the_last_call() {
     let work = synced();
     let before = state(&work);
     let refused = |words: &[&str], what: &str| {
@@ -208,16 +209,16 @@ fn sync_is_called_as_it_was_before_or_not_at_all() {
         ran.stderr()
     );
     assert_eq!(state(&work), before);
-    // More is welcome, and remembered.
+    // Additional paths are accepted, and recorded.
     work.write("f/f", "one more");
     assert_eq!(
-        said(&work.run("dedup-index", &["sync", "i", "c/", "e", "f"])),
+        messages(&work.run("dedup-index", &["sync", "i", "c/", "e", "f"])),
         "i: 1 added or replaced; generation 2\n"
     );
     refused(&["c", "e"], "f was given, and is not now (c e)");
     let ran = work.shell("rm i.sync; dedup-index sync i c --relative --max-remove 100%");
     assert_eq!(
-        said(&ran),
+        messages(&ran),
         "i: 4 added or replaced; 6 removed; generation 3\n"
     );
     work.shell("dedup-index sync -q i c --relative").ok();
@@ -229,7 +230,7 @@ fn sync_is_called_as_it_was_before_or_not_at_all() {
 }
 
 #[test]
-fn a_dry_run_and_a_refusal_leave_segments_that_pile_up() {
+fn a_dry_run_and_a_refusal_do_not_merge_segments() {
     let work = synced();
     for number in 0..9 {
         work.write(
@@ -257,8 +258,8 @@ fn a_dry_run_and_a_refusal_leave_segments_that_pile_up() {
 }
 
 #[test]
-fn what_failed_leaves_nothing_and_the_corrected_command_works() {
-    let work = Work::with(&[
+fn a_failed_command_leaves_nothing_and_the_corrected_one_works() {
+    let work = TestDir::with(&[
         ("c/a", "one two three four five six seven eight nine"),
         ("hosts", "localhost slots=2\n"),
     ]);
@@ -317,8 +318,8 @@ fn what_failed_leaves_nothing_and_the_corrected_command_works() {
 }
 
 #[test]
-fn what_is_not_an_index_is_named_as_what_it_is() {
-    let work = Work::with(&[
+fn files_that_are_not_an_index_are_named_by_their_kind() {
+    let work = TestDir::with(&[
         ("doc.txt", "one two three four five six seven eight nine"),
         ("dir/a", "ten"),
         ("empty/x", ""),
@@ -345,9 +346,9 @@ fn what_is_not_an_index_is_named_as_what_it_is() {
 }
 
 #[test]
-fn documents_that_are_not_found_point_to_corpus() {
+fn missing_documents_are_reported_with_a_hint_at_corpus() {
     let text = "one two three four five six seven eight nine ten";
-    let work = Work::with(&[("c/a", text), ("c/b", text), ("elsewhere/x", "")]);
+    let work = TestDir::with(&[("c/a", text), ("c/b", text), ("elsewhere/x", "")]);
     work.shell("dedup-index build -q -o i --relative c").ok();
     let hint =
         "No such file or directory (os error 2); say where the documents are with --corpus PATH";
@@ -365,7 +366,7 @@ fn documents_that_are_not_found_point_to_corpus() {
 
 #[test]
 fn quiet_is_accepted_by_every_verb() {
-    let work = Work::new();
+    let work = TestDir::new();
     let mut verbs: Vec<Vec<String>> = ["tokenize", "blot", "spex"]
         .map(|tool| vec![format!("dedup-{tool}")])
         .to_vec();

@@ -1,11 +1,12 @@
-//! A history with small files, through all that happens to it: writers that die at a call, calls that fail, what is synced when, and
-//! what is forgotten. Answers are held against a look at every print.
+//! A history with small segment files under faults: writers killed at a system call, calls that
+//! fail, when data is synced, and which files are dropped. Every answer is compared with a scan of
+//! all prints.
 //!
 //! With `DEDUP_SOAK=1` writers are killed at every system call they make.
 
 use crate::{
     service::Server,
-    work::{Ran, Work, records},
+    test_dir::{RunResult, TestDir, records},
 };
 use std::{
     fs,
@@ -15,13 +16,14 @@ use std::{
 };
 
 const ASK: [&str; 4] = ["history", "h", "--min-similarity", "0.9"];
-/// A file for so many entries.
+/// The number of entries per segment file.
 const FILE: [&str; 2] = ["--file-entries", "50"];
 
-/// Prints of which every fourth is near one before it, and what each of them is like.
+/// Prints of which every fourth is near an earlier one, and the expected matches.
 struct Prints {
     lines: Vec<String>,
-    /// Of each, those that are near enough: shared bits, bits of both, and which.
+    /// For each print, those that are near enough: shared bits, bits of both, and the number of the
+    /// print.
     near: Vec<Vec<(u32, u32, usize)>>,
 }
 
@@ -60,7 +62,7 @@ impl Prints {
             all.filter(|(shared, union, _)| shared * 10 >= union * 9)
                 .collect()
         };
-        // Of a print, its words are written from the first byte on.
+        // The words of a print are written from its first byte on.
         let hex = |print: &[u64; 4]| {
             print
                 .iter()
@@ -81,7 +83,7 @@ impl Prints {
         self.lines.concat()
     }
 
-    /// Which print the best one is, among those in the history.
+    /// The best match of a print among those in the history.
     fn best(&self, of: usize, is_there: impl Fn(usize) -> bool) -> Option<usize> {
         let near = self.near[of].iter().filter(|(_, _, at)| is_there(*at));
         // The first of the best.
@@ -93,9 +95,9 @@ impl Prints {
         .map(|found| found.2)
     }
 
-    /// Asks for all under other names, so that each finds itself, without adding them.
+    /// Queries all prints under other names without adding them, so that each finds itself.
     #[track_caller]
-    fn found(&self, work: &Work, more: &[&str]) -> Vec<Option<usize>> {
+    fn found(&self, work: &TestDir, more: &[&str]) -> Vec<Option<usize>> {
         let asked = self.text().replace("{\"doc\":\"p", "{\"doc\":\"q");
         let ran = work.run_with(
             "dedup-query",
@@ -110,9 +112,10 @@ impl Prints {
         found(&ran.stdout())
     }
 
-    /// A history that holds a prefix of the prints, and answers as it should: how many it holds.
+    /// Checks that the history holds a prefix of the prints and answers correctly; returns the
+    /// length of the prefix.
     #[track_caller]
-    fn ensure_prefix(&self, work: &Work) -> usize {
+    fn ensure_prefix(&self, work: &TestDir) -> usize {
         let found = self.found(work, &[]);
         let count = (0..found.len())
             .rev()
@@ -130,8 +133,8 @@ impl Prints {
         assert_eq!(found, expected);
     }
 
-    /// Adds all but the first so many.
-    fn add(&self, work: &Work, skip: usize, more: &[&str]) -> Ran {
+    /// Adds all prints except for the first `skip`.
+    fn add(&self, work: &TestDir, skip: usize, more: &[&str]) -> RunResult {
         work.run_with(
             "dedup-query",
             &[&ASK, &FILE[..], more].concat(),
@@ -140,7 +143,7 @@ impl Prints {
     }
 }
 
-/// The documents that answers name.
+/// The documents that the answers name.
 fn found(answers: &str) -> Vec<Option<usize>> {
     records(answers.as_bytes())
         .iter()
@@ -156,7 +159,7 @@ fn is_soak() -> bool {
     std::env::var_os("DEDUP_SOAK").is_some()
 }
 
-fn can_trace(work: &Work) -> bool {
+fn can_trace(work: &TestDir) -> bool {
     let can = work.shell("strace -f -qq -o /dev/null true").code() == 0;
     if !can {
         eprintln!("no strace here, or no right to use it: skipped");
@@ -164,9 +167,9 @@ fn can_trace(work: &Work) -> bool {
     can
 }
 
-/// No file is there that the manifest does not name.
+/// Checks that there is no file that the manifest does not name.
 #[track_caller]
-fn ensure_swept(work: &Work) {
+fn ensure_no_leftover_files(work: &TestDir) {
     let manifest = fs::read_to_string(work.path("h/manifest.json")).unwrap();
     let names = fs::read_dir(work.path("h"))
         .unwrap()
@@ -180,7 +183,7 @@ fn ensure_swept(work: &Work) {
     );
 }
 
-/// Prints come in some at a time, so that there are answers before the end.
+/// Sends the prints in small groups, so that there are answers before the end.
 const FEED: &str = "while mapfile -n 30 -t lines && ((${#lines[@]})); do printf '%s\\n' \"${lines[@]}\"; done < p.jsonl | ";
 
 fn writer(sync: &str) -> String {
@@ -188,8 +191,8 @@ fn writer(sync: &str) -> String {
 }
 
 #[test]
-fn small_files_are_made_and_merged() {
-    let (work, prints) = (Work::new(), Prints::new(2000));
+fn small_segments_are_written_and_merged() {
+    let (work, prints) = (TestDir::new(), Prints::new(2000));
     let ran = work.run_with(
         "dedup-query",
         &[&ASK, &["--file-entries", "250"][..]].concat(),
@@ -198,7 +201,7 @@ fn small_files_are_made_and_merged() {
     assert_eq!((ran.code(), ran.stderr().as_str()), (0, ""));
     let expected: Vec<_> = (0..2000).map(|of| prints.best(of, |at| at < of)).collect();
     assert_eq!(found(&ran.stdout()), expected);
-    // Eight of one: two of three each, and two.
+    // Eight segments of one journal each are merged into two of three each and two single ones.
     assert_eq!(
         work.shell("cd h; ls *.journal; ls *.prints | wc -l")
             .ok_text(),
@@ -227,11 +230,12 @@ fn small_files_are_made_and_merged() {
     }
 }
 
-/// Through journals that are switched, files that are made and merged, commits, and files that are removed: whatever was answered is there,
-/// nothing else is, and all answers are right; and whoever goes on makes the whole of it.
+/// Killed while journals are switched, segments are written and merged, manifests committed and
+/// files removed: everything that was answered is there, nothing else is, all answers are right,
+/// and the next run completes the work.
 #[test]
-fn a_writer_that_dies_at_a_call_leaves_right_answers() {
-    let (work, prints) = (Work::new(), Prints::new(450));
+fn a_writer_killed_at_a_system_call_leaves_right_answers() {
+    let (work, prints) = (TestDir::new(), Prints::new(450));
     if !can_trace(&work) {
         return;
     }
@@ -268,13 +272,13 @@ fn a_writer_that_dies_at_a_call_leaves_right_answers() {
             rest.stderr()
         );
         assert_eq!(prints.ensure_prefix(&work), 450, "killed at call {number}");
-        ensure_swept(&work);
+        ensure_no_leftover_files(&work);
     }
 }
 
 #[test]
-fn a_call_that_fails_leaves_right_answers() {
-    let (work, prints) = (Work::new(), Prints::new(450));
+fn a_failed_system_call_leaves_right_answers() {
+    let (work, prints) = (TestDir::new(), Prints::new(450));
     if !can_trace(&work) {
         return;
     }
@@ -313,10 +317,10 @@ fn a_call_that_fails_leaves_right_answers() {
     }
 }
 
-/// The first write to a file fails, once: that is told once, and nothing else happens.
+/// The first write to a segment fails once: the failure is reported once and has no other effect.
 #[test]
-fn a_file_that_cannot_be_made_is_made_later() {
-    let (work, prints) = (Work::new(), Prints::new(450));
+fn a_segment_that_cannot_be_written_is_written_later() {
+    let (work, prints) = (TestDir::new(), Prints::new(450));
     if !can_trace(&work) {
         return;
     }
@@ -334,13 +338,14 @@ fn a_file_that_cannot_be_made_is_made_later() {
         )
     );
     assert_eq!(prints.ensure_prefix(&work), 450);
-    ensure_swept(&work);
+    ensure_no_leftover_files(&work);
 }
 
-/// No file can be made: in the end that is an error, but what was added is on disk before it is told.
+/// No segment can be written: the run ends with an error, but what was added is on disk before the
+/// error is reported.
 #[test]
-fn the_journal_is_finished_before_files_are_waited_for() {
-    let (work, prints) = (Work::new(), Prints::new(70));
+fn the_journal_is_synced_before_waiting_for_segments() {
+    let (work, prints) = (TestDir::new(), Prints::new(70));
     if !can_trace(&work) {
         return;
     }
@@ -354,7 +359,7 @@ fn the_journal_is_finished_before_files_are_waited_for() {
         "{}",
         ran.stderr()
     );
-    // All of both journals is promised: not a byte may be missing.
+    // Both journals are synced completely: not a byte may be missing.
     for journal in ["h/000001.journal", "h/000002.journal"] {
         let bytes = work.read(journal);
         work.write(journal, &bytes[..bytes.len() - 1]);
@@ -369,7 +374,7 @@ fn the_journal_is_finished_before_files_are_waited_for() {
         );
         work.write(journal, &bytes);
     }
-    // What follows it was never promised, in neither of them.
+    // Bytes after the synced length were never acknowledged, in neither journal.
     for journal in ["h/000001.journal", "h/000002.journal"] {
         work.shell(&format!("head -c 17 h/manifest.json >> {journal}"))
             .ok();
@@ -382,13 +387,13 @@ fn the_journal_is_finished_before_files_are_waited_for() {
         repaired.lines().count() == 2 && repaired.lines().all(dropped),
         "{repaired}"
     );
-    // There is room now: the files were made.
+    // Now there is room, and the segments are written.
     assert_eq!(prints.add(&work, 70, &[]).stderr(), "");
     assert_eq!(prints.ensure_prefix(&work), 70);
-    ensure_swept(&work);
+    ensure_no_leftover_files(&work);
 }
 
-/// What strace notes of a run: each sync and each answer.
+/// The syncs and answers in the log of strace, in order.
 fn events(log: &str) -> Vec<&'static str> {
     let event = |line: &str| match () {
         () if line.contains("fdatasync(") => Some("sync"),
@@ -408,8 +413,8 @@ fn wait_until(holds: &dyn Fn() -> bool) {
 }
 
 #[test]
-fn what_is_promised_is_synced_in_time() {
-    let (work, prints) = (Work::new(), Prints::new(3));
+fn entries_are_synced_within_the_promised_time() {
+    let (work, prints) = (TestDir::new(), Prints::new(3));
     if !can_trace(&work) {
         return;
     }
@@ -454,7 +459,7 @@ fn what_is_promised_is_synced_in_time() {
                     assert_eq!(log(), ["sync", "answer"].repeat(at + 1));
                 }
                 "never" => assert!(!log().contains(&"sync")),
-                // Nothing more is asked, and it happens all the same.
+                // The sync happens without another request.
                 _ => wait_until(&|| log().iter().filter(|event| **event == "sync").count() > at),
             }
         }
@@ -464,10 +469,11 @@ fn what_is_promised_is_synced_in_time() {
     }
 }
 
-/// What is forgotten goes, file by file, and of one of which most is forgotten only the rest is kept.
+/// Segments are removed as their entries are forgotten; a segment whose entries are mostly
+/// forgotten is rewritten with the rest.
 #[test]
-fn files_shrink_as_entries_are_forgotten() {
-    let (work, prints) = (Work::new(), Prints::new(900));
+fn segments_shrink_as_entries_are_forgotten() {
+    let (work, prints) = (TestDir::new(), Prints::new(900));
     let newest = ["--max-entries", "300"];
     assert_eq!(prints.add(&work, 0, &newest).stderr(), "");
     prints.ensure_has(&prints.found(&work, &newest), |at| at >= 600);
@@ -488,7 +494,7 @@ fn files_shrink_as_entries_are_forgotten() {
         .entries
     };
     assert!((300..=500).contains(&entries()), "{}", entries());
-    // One file, of which the first 120 are forgotten.
+    // One segment, of which the first 120 entries are forgotten.
     fs::remove_dir_all(work.path("h")).unwrap();
     let add = |more: &[&str], lines: &[String]| {
         let ran = work.run_with(
@@ -521,10 +527,10 @@ fn files_shrink_as_entries_are_forgotten() {
     prints.ensure_has(&prints.found(&work, &[]), |at| (120..200).contains(&at));
 }
 
-/// A file of which most entries were removed is written again without them.
+/// A segment whose entries were mostly removed is rewritten without them.
 #[test]
-fn files_shrink_as_entries_are_removed() {
-    let (work, prints) = (Work::new(), Prints::new(200));
+fn segments_shrink_as_entries_are_removed() {
+    let (work, prints) = (TestDir::new(), Prints::new(200));
     assert_eq!(
         work.run_with(
             "dedup-query",

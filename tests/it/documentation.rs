@@ -1,13 +1,13 @@
-//! What the manual shows is what the tools do.
+//! The examples in README.md, help and man pages work as printed, and golden files are still read.
 
-use crate::work::{Work, root};
+use crate::test_dir::{TestDir, root};
 use std::{fs, os::unix::fs::symlink, path::Path};
 
 fn read(name: &str) -> String {
     fs::read_to_string(root().join(name)).unwrap()
 }
 
-/// The literal blocks of a page, without the markup.
+/// The literal blocks of a man page, without the markup.
 fn literals(page: &str) -> Vec<String> {
     page.split("\n.Bd -literal")
         .skip(1)
@@ -24,7 +24,7 @@ fn literals(page: &str) -> Vec<String> {
         .collect()
 }
 
-/// The bytes of a block such as `hexdump -C` prints.
+/// The bytes of a block in the format of `hexdump -C`.
 fn bytes_of(dump: &str) -> Vec<u8> {
     dump.lines()
         .flat_map(|line| {
@@ -36,7 +36,7 @@ fn bytes_of(dump: &str) -> Vec<u8> {
 }
 
 #[test]
-fn the_streams_of_the_format_page_are_what_the_tools_write_and_read() {
+fn programs_write_and_read_the_streams_of_the_format_page() {
     let page = read("man/dedup-stream.5");
     let [
         _,
@@ -50,7 +50,7 @@ fn the_streams_of_the_format_page_are_what_the_tools_write_and_read() {
     else {
         panic!("other blocks than there were")
     };
-    let work = Work::with(&[("a", "Lorem, ipsum!")]);
+    let work = TestDir::with(&[("a", "Lorem, ipsum!")]);
     let scheme = ["--scheme", "minhash:256"];
     assert_eq!(
         work.run("dedup-blot", &[&scheme[..], &["a"]].concat())
@@ -85,8 +85,8 @@ fn the_streams_of_the_format_page_are_what_the_tools_write_and_read() {
 }
 
 #[test]
-fn golden_streams_are_read_and_written_as_ever() {
-    let work = Work::new();
+fn golden_streams_are_read_and_written_unchanged() {
+    let work = TestDir::new();
     symlink(root().join("testdata"), work.path("testdata")).unwrap();
     for (tool, name, options) in [
         ("dedup-tokenize", "word-spans.tokens", &["--spans"][..]),
@@ -165,10 +165,10 @@ fn golden_streams_are_read_and_written_as_ever() {
     }
 }
 
-/// Prints of version 1 say so, whoever reads them.
+/// Every program that reads prints of version 1 refuses them.
 #[test]
-fn prints_of_version_1_are_refused_with_what_to_do() {
-    let work = Work::new();
+fn prints_of_version_1_are_refused_with_a_remedy() {
+    let work = TestDir::new();
     let golden = root().join("testdata/golden/v1/minhash-256.prints");
     fs::copy(golden, work.path("old.prints")).unwrap();
     let told = "old.prints: scheme is 'word@18.0 minhash:256', version 1 of the prints, whose bits depend on one another; \
@@ -186,10 +186,10 @@ fn prints_of_version_1_are_refused_with_what_to_do() {
     assert!(!work.path("h").exists());
 }
 
-/// An index as it always was: read, and made again.
+/// The golden index is read, and a new build has its bytes.
 #[test]
-fn the_golden_index_is_read_and_made_again() {
-    let (work, golden) = (Work::new(), root().join("testdata/golden/v3/corpus.idx"));
+fn the_golden_index_is_read_and_reproduced() {
+    let (work, golden) = (TestDir::new(), root().join("testdata/golden/v3/corpus.idx"));
     symlink(root().join("testdata/corpus"), work.path("corpus")).unwrap();
     work.run(
         "dedup-index",
@@ -213,14 +213,14 @@ fn the_golden_index_is_read_and_made_again() {
 }
 
 #[test]
-fn an_index_of_an_older_version_is_refused_with_the_remedy() {
+fn an_index_of_an_older_version_is_refused_with_a_remedy() {
     let old = root().join("testdata/golden/v2/corpus.idx");
     for (tool, arguments) in [
         ("dedup-index", &["verify"][..]),
         ("dedup-extract", &[]),
         ("dedup-query", &["--stream"]),
     ] {
-        let ran = Work::new().run(tool, &[arguments, &[old.to_str().unwrap()]].concat());
+        let ran = TestDir::new().run(tool, &[arguments, &[old.to_str().unwrap()]].concat());
         let expected = "manifest.json: an index of version 2, this program reads version 3; build it again with dedup-index build";
         assert!(
             ran.code() == 2 && ran.stderr().contains(expected),
@@ -231,7 +231,7 @@ fn an_index_of_an_older_version_is_refused_with_the_remedy() {
 }
 
 #[test]
-fn damaged_files_are_refused_for_their_flaw() {
+fn golden_damaged_files_are_refused_with_the_right_message() {
     let mut names: Vec<_> = fs::read_dir(root().join("testdata/damaged"))
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -245,13 +245,14 @@ fn damaged_files_are_refused_for_their_flaw() {
             .to_str()
             .unwrap()
             .replace('-', " ");
-        let ran = Work::new().run("dedup-blot", &[path.to_str().unwrap()]);
+        let ran = TestDir::new().run("dedup-blot", &[path.to_str().unwrap()]);
         assert_eq!(ran.code(), 2, "{flaw}");
         assert!(ran.stderr().contains(&flaw), "{flaw}: {}", ran.stderr());
     }
 }
 
-/// Commands and their output in ```console blocks: `$ ` starts a command, what follows is what it prints.
+/// Commands and their output in ```console blocks: `$ ` starts a command, the next lines are its
+/// output.
 fn sessions(page: &str) -> Vec<(String, String)> {
     let blocks = page
         .split("```console\n")
@@ -276,8 +277,8 @@ fn sessions(page: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn the_examples_of_the_readme_do_what_they_show() {
-    let work = Work::new();
+fn the_examples_of_the_readme_give_the_output_shown() {
+    let work = TestDir::new();
     for name in ["testdata", "scripts"] {
         symlink(root().join(name), work.path(name)).unwrap();
     }
@@ -290,7 +291,7 @@ fn the_examples_of_the_readme_do_what_they_show() {
 }
 
 /// The commands in the examples of a program's help.
-pub fn examples(work: &Work, tool: &str) -> Vec<String> {
+pub fn examples(work: &TestDir, tool: &str) -> Vec<String> {
     let help = work.run(tool, &["--help"]).ok_text();
     let examples = help.split("Examples:\n").nth(1).unwrap().lines();
     examples
@@ -323,7 +324,7 @@ fn the_examples_of_help_and_manual_run() {
         "dedup-query",
         "dedup-shard",
     ] {
-        let work = Work::with(&files);
+        let work = TestDir::with(&files);
         work.shell("echo '{\"id\":\"article-17\",\"text\":\"x\"}' | zstd -q > articles.jsonl.zst; gzip genomes.fa")
             .ok();
         if tool == "dedup-query" {
@@ -351,7 +352,7 @@ fn the_examples_of_help_and_manual_run() {
 }
 
 #[test]
-fn every_page_that_is_named_exists() {
+fn every_man_page_that_is_mentioned_exists() {
     for entry in fs::read_dir(root().join("man")).unwrap() {
         let page = fs::read_to_string(entry.unwrap().path()).unwrap();
         for word in page.split(|c: char| !(c.is_alphanumeric() || "-()\\".contains(c))) {

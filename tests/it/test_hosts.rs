@@ -1,6 +1,7 @@
-//! Hosts for tests: sshd processes on addresses of this machine, each with a home of its own; or none at all, behind a command that looks like ssh.
+//! Helper: hosts for tests, either sshd processes on addresses of this machine, each with its own
+//! home, or a command in place of ssh.
 
-use crate::work::{Ran, Work, root};
+use crate::test_dir::{RunResult, TestDir, root};
 use assert_cmd::cargo::cargo_bin;
 use std::{
     fs,
@@ -13,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// In place of ssh: runs the command here, with the home of a host.
+/// Takes the place of ssh: runs the command here, with the home directory of a host.
 const RSH: &str = r#"#!/bin/sh
 host=$1; shift; case $1 in -p) shift 2;; esac; case $1 in --) shift;; esac
 export HOME=HOMES/$host DEDUP_NODE=$host; unset XDG_CACHE_HOME; mkdir -p "$HOME"; cd "$HOME" || exit 255
@@ -27,17 +28,17 @@ pub struct Hosts {
     sshd: Vec<Child>,
     root: PathBuf,
     is_ssh: bool,
-    /// dedup-shard on the hosts.
+    /// The path of dedup-shard on the hosts.
     program: PathBuf,
-    /// Names the networks, if they have their own.
+    /// The prefix of the network namespaces, if the hosts have their own.
     tag: Option<String>,
 }
 
 static PORT: AtomicU16 = AtomicU16::new(0);
 
 impl Hosts {
-    /// Hosts behind a command: fast, and just as far away.
-    pub fn behind_rsh(work: &Work, count: usize) -> Self {
+    /// Hosts behind a command in place of ssh: fast, and with the same protocol.
+    pub fn behind_rsh(work: &TestDir, count: usize) -> Self {
         let root = work.path("hosts.d");
         fs::create_dir_all(&root).unwrap();
         let rsh = root.join("rsh");
@@ -60,7 +61,7 @@ impl Hosts {
     }
 
     /// Hosts that run sshd.
-    pub fn with_sshd(work: &Work, count: usize) -> Self {
+    pub fn with_sshd(work: &TestDir, count: usize) -> Self {
         let process = std::process::id();
         let addresses = (1..=count)
             .map(|number| format!("127.{}.{}.{number}", 64 + process / 256 % 64, process % 256))
@@ -68,8 +69,8 @@ impl Hosts {
         Self::start(work, addresses, None)
     }
 
-    /// Hosts with a network, processes and a home of their own, which nobody else sees. For root only.
-    pub fn in_namespaces(work: &Work, count: usize) -> Self {
+    /// Hosts with their own network, processes and home, invisible to other processes. Needs root.
+    pub fn in_namespaces(work: &TestDir, count: usize) -> Self {
         let process = std::process::id();
         let (tag, net) = (
             format!("dd{:04x}", process % 65536),
@@ -93,7 +94,7 @@ impl Hosts {
         )
     }
 
-    /// Nothing reaches the host any more, and nothing comes from it.
+    /// Disconnects a host from the network.
     pub fn cut_off(&self, number: usize) {
         let link = format!("{}v{number}", self.tag.as_deref().unwrap());
         assert!(
@@ -105,10 +106,10 @@ impl Hosts {
         );
     }
 
-    fn start(work: &Work, addresses: Vec<String>, tag: Option<String>) -> Self {
+    fn start(work: &TestDir, addresses: Vec<String>, tag: Option<String>) -> Self {
         let root = work.path("hosts.d");
         fs::create_dir_all(&root).unwrap();
-        // As root, sshd wants a directory that systemd would make.
+        // As root, sshd needs a directory that systemd usually creates.
         let _ = fs::create_dir_all("/run/sshd");
         keygen(&root.join("id"), "ed25519");
         let port = 20_000 + PORT.fetch_add(1, Ordering::Relaxed);
@@ -128,7 +129,7 @@ impl Hosts {
         for (number, address) in (1..).zip(&addresses) {
             let directory = hosts.root.join(format!("sshd{number}"));
             fs::create_dir_all(&directory).unwrap();
-            // Two keys: the one that is not known must not be asked for.
+            // Two host keys: the client must not ask for the one that is not in known_hosts.
             keygen(&directory.join("ecdsa"), "ecdsa");
             keygen(&directory.join("ed25519"), "ed25519");
             let public = fs::read_to_string(directory.join("ed25519.pub")).unwrap();
@@ -206,7 +207,7 @@ impl Hosts {
         child
     }
 
-    /// Where a host keeps its files.
+    /// The directory of a host's files.
     pub fn home(&self, name: &str) -> PathBuf {
         self.root.join(name.replace(':', "_"))
     }
@@ -215,7 +216,8 @@ impl Hosts {
         self.root.join(name)
     }
 
-    /// The keys of an agent that has these, in this order, for a line of shell. The agent ends with it.
+    /// A line of shell with an ssh-agent that holds these keys in this order. The agent ends with
+    /// the line.
     pub fn with_agent(&self, keys: &[&str], line: &str) -> String {
         let add: String = keys
             .iter()
@@ -226,12 +228,12 @@ impl Hosts {
         )
     }
 
-    /// A key that opens nothing.
+    /// Makes a key that no host accepts.
     pub fn make_key(&self, name: &str) {
         keygen(&self.root.join(name), "ed25519");
     }
 
-    /// The list of hosts, each with these words.
+    /// The list of hosts for --hosts, each with these words.
     pub fn list(&self, words: &str) -> String {
         self.names
             .iter()
@@ -239,7 +241,7 @@ impl Hosts {
             .collect()
     }
 
-    /// How run reaches them.
+    /// The flags of `dedup-shard run` for these hosts.
     pub fn flags(&self) -> String {
         let (root, program) = (self.root.display(), self.program.display());
         if self.is_ssh {
@@ -251,11 +253,11 @@ impl Hosts {
         }
     }
 
-    pub fn run(&self, work: &Work, more: &str) -> Ran {
+    pub fn run(&self, work: &TestDir, more: &str) -> RunResult {
         work.shell(&format!("dedup-shard run r {} {more}", self.flags()))
     }
 
-    /// From now on the program on hosts is one that lets down, as faulty.py says: once for each line.
+    /// Makes the program on the hosts fail as faulty.py describes, once for each line of `fault`.
     pub fn set_fault(&mut self, fault: &str) {
         self.program = self.root.join("faulty.py");
         fs::copy(root().join("tests/it/faulty.py"), &self.program).unwrap();
@@ -268,19 +270,19 @@ impl Hosts {
         fs::write(self.root.join("fault"), format!("{fault}\n")).unwrap();
     }
 
-    /// Faults that did not happen.
+    /// The faults that have not happened yet.
     pub fn faults_left(&self) -> String {
         fs::read_to_string(self.root.join("fault")).unwrap()
     }
 
-    /// From now on this is the program on hosts.
+    /// Replaces the program on the hosts by a script.
     pub fn set_program(&mut self, script: &str) {
         self.program = self.root.join("program");
         fs::write(&self.program, script).unwrap();
         fs::set_permissions(&self.program, fs::Permissions::from_mode(0o700)).unwrap();
     }
 
-    /// Where the files of the run are on a host.
+    /// The directory of the run on a host.
     pub fn run_directory(&self, name: &str) -> Option<PathBuf> {
         let entries = fs::read_dir(self.home(name).join(".cache/dedup-shard")).ok()?;
         entries
@@ -289,7 +291,7 @@ impl Hosts {
             .find(|path| path.join("plan.json").exists())
     }
 
-    /// Processes of workers and tasks that are still there: none after a second.
+    /// Processes of workers and tasks that are still running after at most five seconds.
     pub fn orphans(&self) -> Vec<String> {
         let begin = Instant::now();
         loop {
@@ -333,7 +335,7 @@ fn keygen(path: &Path, kind: &str) {
 impl Drop for Hosts {
     fn drop(&mut self) {
         for child in &mut self.sshd {
-            // Sessions first: they outlive the one that listens.
+            // The sessions first: they outlive the listening process.
             let parent = child.id().to_string();
             let _ = Command::new("pkill")
                 .args(["-KILL", "-P", &parent])

@@ -1,11 +1,11 @@
-//! An account of the input: nothing that was not read goes unsaid.
+//! The account of the input: every file that was not read is counted and named.
 
-use crate::work::{Work, docs};
+use crate::test_dir::{TestDir, docs};
 use std::{fs, path::Path};
 
-/// A folder of what people hand in, made by the programs that make such files.
-fn folder() -> Work {
-    let work = Work::with(&[
+/// A folder of files such as people hand in, made by the programs that make such files.
+fn folder() -> TestDir {
+    let work = TestDir::with(&[
         ("c/a.txt", "A text that can be read."),
         ("c/b.md", "# Another one"),
     ]);
@@ -79,7 +79,7 @@ fn every_file_of_a_folder_is_read_or_accounted_for() {
             (2, vec!["c/a.txt".to_owned(), "c/b.md".to_owned()])
         );
         assert_eq!(ran.accounts(), [format!("dedup-tokenize: {ACCOUNT}")]);
-        // Those that may be documents are named, each with a way out.
+        // Files that may be documents are named, each with a remedy.
         assert_eq!(ran.stderr().lines().count(), 25);
         for line in ran.stderr().lines() {
             assert!(
@@ -135,8 +135,8 @@ fn every_program_that_reads_documents_gives_the_account() {
 }
 
 #[test]
-fn an_index_that_follows_its_files_counts_those_that_did_not_change() {
-    let work = Work::with(&[
+fn sync_counts_unchanged_files() {
+    let work = TestDir::with(&[
         ("c/a.txt", "one"),
         ("c/b.txt", "two"),
         ("c/d.pdf", "%PDF-1.4"),
@@ -158,7 +158,8 @@ fn an_index_that_follows_its_files_counts_those_that_did_not_change() {
         sync(),
         format!("dedup-index: read 2 documents in 2 files (6 bytes); {pdf}")
     );
-    // What was written within the last two seconds may be written again, so it is read again.
+    // Files written within the last two seconds may change again without a new time, so they are
+    // read again.
     let settled =
         format!("dedup-index: read 0 documents in 0 files (0 bytes); 2 files unchanged; {pdf}");
     let start = std::time::Instant::now();
@@ -199,7 +200,8 @@ fn a_sharded_build_gives_the_same_account_and_index() {
     );
     let said = |text: String| text.replace("dedup-shard:", "dedup-index:");
     assert_eq!(said(many.accounts().join("\n")), one.accounts().join("\n"));
-    // Documents whose id came before in another slice are reported after the other flaws of their slice.
+    // Documents whose id occurred in an earlier slice are reported after the other problems of
+    // their slice.
     let sorted = |text: String| {
         let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
         lines.sort();
@@ -209,7 +211,7 @@ fn a_sharded_build_gives_the_same_account_and_index() {
 }
 
 #[test]
-fn a_file_that_was_named_must_be_read() {
+fn an_unreadable_named_file_is_an_error() {
     let work = folder();
     for name in ["c/essay.docx", "c/some.tar.gz", "c/wide.txt", "c/table.csv"] {
         let ran = work.run("dedup-tokenize", &["c/a.txt", name]);
@@ -225,7 +227,7 @@ fn a_file_that_was_named_must_be_read() {
             ran.stderr()
         );
     }
-    // Unless the user says what it is.
+    // Unless the user gives its format.
     assert_eq!(
         docs(
             &work
@@ -242,7 +244,7 @@ fn a_file_that_was_named_must_be_read() {
         ),
         ["c/table.csv:1", "c/table.csv:2"]
     );
-    // From a pipe it is the same.
+    // The same holds for a pipe.
     for name in ["c/essay.docx", "c/essay.pdf", "c/wide.txt"] {
         let ran = work.run_with("dedup-tokenize", &[], &work.read(name));
         assert_eq!(ran.code(), 2);
@@ -256,8 +258,8 @@ fn a_file_that_was_named_must_be_read() {
 }
 
 #[test]
-fn five_files_of_a_kind_are_named_unless_all_are_wanted() {
-    let work = Work::with(&[("c/a.txt", "some words")]);
+fn at_most_five_files_of_a_kind_are_named_by_default() {
+    let work = TestDir::with(&[("c/a.txt", "some words")]);
     (0..9).for_each(|number| work.write(&format!("c/{number}.pdf"), "%PDF-1.4"));
     let named = |lines: usize| {
         let line = |number| {
@@ -275,7 +277,7 @@ fn five_files_of_a_kind_are_named_unless_all_are_wanted() {
 
 #[test]
 fn reading_no_document_is_an_error_and_leaves_nothing() {
-    let work = Work::with(&[("empty/.keep", ""), ("only/a.pdf", "%PDF-1.4")]);
+    let work = TestDir::with(&[("empty/.keep", ""), ("only/a.pdf", "%PDF-1.4")]);
     work.write("some.txt", "some words");
     work.shell("dedup-index build -q -o idx some.txt").ok();
     let what =
@@ -311,10 +313,10 @@ fn eight_lines() -> String {
         .collect()
 }
 
-/// The names of C4 and Dolma.
+/// File names of C4 and Dolma.
 #[test]
-fn objects_a_line_are_documents_whatever_the_file_is_called() {
-    let work = Work::with(&[
+fn ndjson_is_recognized_under_any_file_name() {
+    let work = TestDir::with(&[
         ("c4.json", eight_lines()),
         ("part-00000", eight_lines()),
         ("lines.dat", eight_lines()),
@@ -351,7 +353,7 @@ fn objects_a_line_are_documents_whatever_the_file_is_called() {
             "{name} from a pipe"
         );
     }
-    // A text stays a text, and settings stay one document.
+    // A text stays a text, and a settings file stays one document.
     work.write("c/a.txt", eight_lines().replace("text", "body"));
     work.write("c/a.md", eight_lines() + "and then some text\n");
     work.write(
@@ -366,10 +368,10 @@ fn objects_a_line_are_documents_whatever_the_file_is_called() {
     );
 }
 
-/// What a file holds does not depend on whether it is named or found.
+/// The content of a file does not depend on whether it is named or found.
 #[test]
-fn a_name_of_a_text_is_refuted_by_each_line_also_in_a_directory() {
-    let work = Work::with(&[
+fn ndjson_in_files_named_as_text_is_recognized_in_directories_too() {
+    let work = TestDir::with(&[
         ("d/x.txt", eight_lines()),
         (
             "d/y.md",
@@ -400,7 +402,7 @@ fn a_name_of_a_text_is_refuted_by_each_line_also_in_a_directory() {
     );
     let text = work.shell("dedup-tokenize --records text d");
     assert_eq!((docs(&text.ok()).len(), text.accounts().len()), (6, 1));
-    // An index that follows them has the same documents.
+    // A synced index of them has the same documents.
     work.shell("dedup-index build -q -o i d && dedup-index sync -q i d && dedup-index verify i")
         .ok();
     assert_eq!(
@@ -411,11 +413,11 @@ fn a_name_of_a_text_is_refuted_by_each_line_also_in_a_directory() {
 }
 
 #[test]
-fn a_wrong_text_field_is_explained_once_a_file() {
+fn a_wrong_text_field_is_explained_once_per_file() {
     let lines: String = (0..2000)
         .map(|number| format!("{{\"id\":{number},\"body\":\"words\",\"lang\":\"en\"}}\n"))
         .collect();
-    let work = Work::with(&[
+    let work = TestDir::with(&[
         ("a.jsonl", lines.as_str()),
         (
             "b.jsonl",
@@ -457,7 +459,7 @@ fn a_wrong_text_field_is_explained_once_a_file() {
 fn a_document_that_is_too_large_is_left_out() {
     let long = "word ".repeat(100_000);
     let line = |id: &str, text: &str| format!("{{\"id\":\"{id}\",\"text\":\"{text}\"}}\n");
-    let work = Work::with(&[("a.txt", "short"), ("b.txt", &long)]);
+    let work = TestDir::with(&[("a.txt", "short"), ("b.txt", &long)]);
     work.write(
         "c.jsonl",
         line("c1", "short") + &line("c2", &long) + &line("c3", "short"),
@@ -513,8 +515,8 @@ fn a_document_that_is_too_large_is_left_out() {
     assert_eq!(ran.accounts(), [format!("dedup-tokenize: {account}")]);
 }
 
-/// Peak memory in kB, and what was said.
-fn peak(work: &Work, line: &str) -> (u64, String) {
+/// Runs a line of shell; returns its peak memory in kB and its stderr.
+fn peak(work: &TestDir, line: &str) -> (u64, String) {
     let ran = work.shell(&format!("/usr/bin/time -f %M -o peak {line} > /dev/null"));
     let peak = String::from_utf8(work.read("peak")).unwrap();
     (
@@ -526,7 +528,7 @@ fn peak(work: &Work, line: &str) -> (u64, String) {
 #[test]
 fn memory_is_bounded_by_the_budget_and_the_largest_document() {
     const BYTES: u64 = 24 << 20;
-    let work = Work::new();
+    let work = TestDir::new();
     let mut number = 1_u64;
     let mut text = String::new();
     while (text.len() as u64) < BYTES {
@@ -539,7 +541,7 @@ fn memory_is_bounded_by_the_budget_and_the_largest_document() {
     for number in 0..50 {
         work.write(&format!("c/{number}.txt"), &text[number * 1000..][..10_000]);
     }
-    // A debug build has larger frames, not larger buffers.
+    // A debug build has larger stack frames, but no larger buffers.
     let most = |memory: u64| memory / 1024 + 4 * BYTES / 1024 + (16 << 10);
     for line in [
         "dedup-tokenize --memory 64M large.txt c",
@@ -565,7 +567,8 @@ fn memory_is_bounded_by_the_budget_and_the_largest_document() {
     }
 }
 
-/// A document that is larger than what may be under way is encoded as it is written: that must not show.
+/// A document larger than the memory in flight is encoded while it is written, which must not
+/// change the bytes.
 #[test]
 fn the_bytes_of_a_stream_do_not_depend_on_the_memory() {
     let words = |from: u32, count: u32| {
@@ -573,7 +576,7 @@ fn the_bytes_of_a_stream_do_not_depend_on_the_memory() {
             .map(|number| format!("w{} ", number % 70_001))
             .collect::<String>()
     };
-    let work = Work::with(&[
+    let work = TestDir::with(&[
         ("a.txt", "a few words \u{1b}[0m"),
         ("c.txt", ""),
         ("f.txt", "the last words"),
@@ -582,7 +585,8 @@ fn the_bytes_of_a_stream_do_not_depend_on_the_memory() {
         work.write(name, words(count, count));
     }
     let line = |id: &str, text: &str| format!("{{\"id\":\"{id}\",\"text\":\"{text}\"}}\n");
-    // The id of a large document that came before, one that is left out for it, and large ones in one chunk with small ones.
+    // A large document, another with its id, which is dropped, and large documents in one chunk
+    // with small ones.
     work.write(
         "g.jsonl",
         line("d.txt", &words(5, 90_000))
@@ -621,10 +625,11 @@ fn the_bytes_of_a_stream_do_not_depend_on_the_memory() {
     }
 }
 
-/// A few kilobytes that hold gigabytes: little is unpacked before it is clear that they are no document.
+/// A few kilobytes that decompress to gigabytes: the program stops as soon as they cannot be a
+/// document.
 #[test]
-fn a_bomb_is_left_out_in_little_memory() {
-    let work = Work::new();
+fn a_decompression_bomb_is_left_out_in_little_memory() {
+    let work = TestDir::new();
     let a_gigabyte = |byte: &str| format!("head -c 1G /dev/zero | tr '\\0' '{byte}' | gzip -1");
     work.shell(&format!(
         "{} > text.gz; {} > zero.gz; {} > line.jsonl.gz",

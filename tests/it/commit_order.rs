@@ -1,9 +1,9 @@
-//! Answers depend on the documents, never on the commits that brought them: ties are broken by id.
+//! Answers depend on the documents and not on the order of commits: ties are broken by id.
 
-use crate::counts::{CountedTable, count};
+use crate::range_counts::{CountedTable, count};
 use crate::{
-    incremental::{self, Model, build, steps, take_step},
-    work::Work,
+    incremental::{self, Model, apply_step, build, steps},
+    test_dir::TestDir,
 };
 use dedup::{
     base::parallel::Limits,
@@ -32,8 +32,8 @@ fn answer(index: &Index, what: Extract, score: Score, threshold: f64) -> String 
     String::from_utf8(out).unwrap()
 }
 
-/// All that dedup-extract and dedup-query say of an index.
-fn answers(work: &Work, directory: &Path) -> Vec<String> {
+/// All answers of dedup-extract and dedup-query on an index.
+fn answers(work: &TestDir, directory: &Path) -> Vec<String> {
     let index = Index::open(directory).unwrap();
     let mut answers = Vec::new();
     for score in [Score::Containment, Score::S3, Score::S4, Score::Rarity] {
@@ -100,12 +100,12 @@ fn answers(work: &Work, directory: &Path) -> Vec<String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if std::env::var_os("DEDUP_SOAK").is_some() { 500 } else { 24 }))]
     #[test]
-    fn every_sequence_of_commits_to_the_same_documents_gives_the_same_answers(steps in steps(), seed: u64) {
-        let work = Work::new();
+    fn every_sequence_of_commits_gives_the_answers_of_one_build(steps in steps(), seed: u64) {
+        let work = TestDir::new();
         let mut model = Model::new();
         let mut index = build(&work, "i", &[]);
-        steps.iter().for_each(|step| take_step(&work, &mut index, &mut model, step));
-        // One build, of the documents in any order.
+        steps.iter().for_each(|step| apply_step(&work, &mut index, &mut model, step));
+        // A single build of the documents in any order.
         let mut documents: Vec<(String, String)> = model.into_iter().collect();
         documents.sort_by_key(|(id, _)| id.bytes().fold(seed, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x9e37_79b9_7f4a_7c15)));
         let fresh = build(&work, "fresh", &documents);
@@ -114,8 +114,8 @@ proptest! {
 }
 
 #[test]
-fn rows_at_the_cut_are_the_first_by_id_after_build_and_after_add() {
-    let work = Work::new();
+fn rows_at_the_limit_are_the_first_by_id_after_build_and_after_add() {
+    let work = TestDir::new();
     let line = |number: u32| {
         format!(
             "{{\"id\":\"{:03}\",\"text\":\"one two three four five six seven eight nine w{number}\"}}\n",
@@ -146,7 +146,7 @@ fn rows_at_the_cut_are_the_first_by_id_after_build_and_after_add() {
     assert_eq!(clusters("all"), clusters("two"));
 }
 
-/// A document that repeats itself: 2,213 words, 110 distinct windows of eight.
+/// A repetitive document: 2,213 words, 110 distinct windows of eight.
 fn repeating() -> String {
     (0..2213)
         .map(|word| format!("w{}", word % 110))
@@ -155,11 +155,11 @@ fn repeating() -> String {
 }
 
 #[test]
-fn documents_that_repeat_themselves_score_one_with_their_copies() {
-    let (work, text) = (Work::new(), repeating());
+fn repetitive_documents_score_one_with_their_copies() {
+    let (work, text) = (TestDir::new(), repeating());
     work.write("a.txt", &text);
     work.write("b.txt", &text);
-    // The same words are said another time: other tokens, the same windows.
+    // The same words are repeated once more: more tokens, the same windows.
     work.write(
         "c.txt",
         format!(
@@ -210,7 +210,8 @@ fn documents_that_repeat_themselves_score_one_with_their_copies() {
     }
 }
 
-/// Rows of the table by document, as the other document and what is shared; from all neighbours or from the best.
+/// Rows of the table by document: the other document and the shared blots, from all neighbours or
+/// from the best.
 fn rows(discovery: &Discovery<'_>, count: usize, from_best: bool) -> Vec<Vec<(u32, u32)>> {
     type Made = Vec<Vec<(u32, u32)>>;
     let work = |document: usize, neighbours: &Arc<[Neighbour]>, made: &mut Made| {
@@ -236,7 +237,7 @@ fn rows(discovery: &Discovery<'_>, count: usize, from_best: bool) -> Vec<Vec<(u3
     all
 }
 
-/// Documents put together of a few sentences that many have and a few words of their own.
+/// Documents made of a few common sentences and a few words of their own.
 fn documents() -> impl Strategy<Value = Vec<(BTreeSet<u32>, u32)>> {
     let sentences = prop::collection::vec(1_u32..5, 1..8);
     let document = (
@@ -261,14 +262,14 @@ fn documents() -> impl Strategy<Value = Vec<(BTreeSet<u32>, u32)>> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
-    /// However short the sets are that count as long, the rows are those of walking all sets.
+    /// Whatever length counts as long for a set, the rows equal those of visiting all sets.
     #[test]
-    fn the_best_neighbours_make_the_table_of_all_neighbours(
+    fn the_best_neighbours_give_the_table_of_all_neighbours(
         documents in documents(), long_set in 0_usize..40, count in prop_oneof![1_usize..4, 1_usize..70],
         threshold in prop::sample::select(vec![0.0, 0.1, 0.3, 0.5, 0.9, 1.0]), max_df in prop_oneof![Just(u64::MAX), 0_u64..60], memory in prop::sample::select(vec![1, 1 << 22]),
     ) {
-        let work = Work::new();
-        let index = crate::alike::index_of(&work, &documents);
+        let work = TestDir::new();
+        let index = crate::extract_oracle::index_of(&work, &documents);
         let view = View::by_id(&index).unwrap();
         let measure = Measure { score: Score::Inclusion, threshold, selection: None };
         let mut discovery = Discovery::new(&view, DiscoveryOptions { measure, max_df, limits: Limits::new(2, memory) }).unwrap();
@@ -278,7 +279,8 @@ proptest! {
     }
 }
 
-/// 700 documents: all have one sentence, 600 another, 13 a third; some are copies. Every set of the first two is long.
+/// 700 documents: all have one sentence, 600 another, 13 a third; some are copies. Every set of the
+/// first two is long.
 fn long_corpus() -> Vec<String> {
     let words = |name: &str, count: u32| {
         (0..count)
@@ -294,7 +296,7 @@ fn long_corpus() -> Vec<String> {
         if number % 50 == 1 {
             text.push(words("c", 12));
         }
-        // Every 31st is a copy of the one before it.
+        // Every 31st document is a copy of the one before.
         let own = if number % 31 == 5 { number - 1 } else { number };
         text.push(words(&format!("own{own}x"), 5 + own % 9));
         format!(
@@ -306,7 +308,7 @@ fn long_corpus() -> Vec<String> {
     (0..700).map(document).collect()
 }
 
-/// The table as it follows from all pairs.
+/// The table computed from all pairs.
 fn table_of_pairs(pairs: &str, top: usize, threshold: f64) -> String {
     let mut rows: BTreeMap<String, Vec<(i64, String, f64, f64)>> = BTreeMap::new();
     for line in pairs.lines().skip(1) {
@@ -338,8 +340,8 @@ fn table_of_pairs(pairs: &str, top: usize, threshold: f64) -> String {
 }
 
 #[test]
-fn long_sets_give_the_table_of_all_pairs_also_by_counts_and_since() {
-    let (work, lines) = (Work::new(), long_corpus());
+fn long_sets_give_the_table_of_all_pairs_by_counts_and_since() {
+    let (work, lines) = (TestDir::new(), long_corpus());
     work.write("old.jsonl", lines[..640].concat());
     work.write("new.jsonl", lines[600..].concat());
     work.shell("dedup-index build -q -o i old.jsonl").ok();
@@ -402,7 +404,7 @@ fn long_sets_give_the_table_of_all_pairs_also_by_counts_and_since() {
     }
 }
 
-/// A table after what is to be done to it, as lines in any order.
+/// Applies changes to a table; returns its lines in any order.
 fn apply(table: &str, changes: &str) -> BTreeSet<String> {
     let key = |line: &str| {
         let fields: Vec<&str> = line.split('\t').collect();

@@ -1,10 +1,10 @@
-//! The dictionary of an index, and the filter on it, from outside.
+//! The dictionary of an index (--dictionary), and the filter of pairs by shared words that uses it.
 
-use crate::work::{Work, records};
+use crate::test_dir::{TestDir, records};
 
 /// The two documents of the paper, and an exact duplicate of the second.
-fn example() -> Work {
-    let work = Work::with(&[
+fn example() -> TestDir {
+    let work = TestDir::with(&[
         ("c/da", "A B C C G C E D F"),
         ("c/db", "F D E C C F A G G H"),
         ("c/dc", "f, d, e; c c f a g g h."),
@@ -17,8 +17,8 @@ fn example() -> Work {
     work
 }
 
-/// Lines of words, sorted.
-fn words(work: &Work, index: &str) -> Vec<String> {
+/// The lines of a dictionary, sorted.
+fn words(work: &TestDir, index: &str) -> Vec<String> {
     let word = |record: serde_json::Value| {
         format!(
             "{} {} {} {}",
@@ -38,7 +38,7 @@ fn words(work: &Work, index: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_tables_of_the_paper() {
+fn the_dictionary_has_the_tables_of_the_paper() {
     let work = example();
     let expected = [
         r#""a" 3 ["da","db","dc"] [1,1,1]"#,
@@ -62,7 +62,7 @@ fn the_tables_of_the_paper() {
             && table.contains("\n  dictionary "),
         "{table}"
     );
-    // Documents come and go; a representative leaves its words to its duplicate.
+    // Documents are added and removed; a representative passes its words on to its duplicate.
     work.shell("dedup-index remove i db da && echo 'a x' > dd && dedup-index add i dd && dedup-index verify i").ok();
     let expected = [
         r#""a" 2 ["dd","dc"] [1,1]"#,
@@ -77,8 +77,8 @@ fn the_tables_of_the_paper() {
         [words(&work, "i"), words(&work, "joined")],
         [before.clone(), before]
     );
-    // The least bytes of the manual page: c, three times at place 0 and twice at place 2.
-    let work = Work::with(&[("a", "c c c"), ("b", "x"), ("d", "c c")]);
+    // The example of the manual page: c occurs three times at place 0 and twice at place 2.
+    let work = TestDir::with(&[("a", "c c c"), ("b", "x"), ("d", "c c")]);
     work.run(
         "dedup-index",
         &["build", "--dictionary", "-o", "i", "a", "b", "d"],
@@ -95,7 +95,7 @@ fn the_tables_of_the_paper() {
 
 #[test]
 fn every_way_of_building_gives_the_same_dictionary() {
-    let work = Work::new();
+    let work = TestDir::new();
     for number in 0..60 {
         work.write(
             &format!("c/{number}"),
@@ -180,7 +180,7 @@ fn a_damaged_dictionary_is_detected() {
     );
 }
 
-/// So many words that stand nowhere else, but for every `step`th, which is another one.
+/// A text of words that occur nowhere else, except that every `step`th word is replaced.
 fn text(of: &str, step: usize) -> String {
     (0..120)
         .map(|number| {
@@ -193,9 +193,9 @@ fn text(of: &str, step: usize) -> String {
         .collect()
 }
 
-/// Copies that no window of eight words survives in, a verbatim copy, and others.
-fn library() -> Work {
-    let work = Work::new();
+/// Copies in which no window of eight words survives, a verbatim copy, and other texts.
+fn library() -> TestDir {
+    let work = TestDir::new();
     let line =
         |id: &str, text: String| format!("{}\n", serde_json::json!({ "id": id, "text": text }));
     let other = |of: &str| {
@@ -222,8 +222,8 @@ fn library() -> Work {
     work
 }
 
-/// Pairs and what is said of them.
-fn pairs(work: &Work, options: &str, field: &str) -> Vec<String> {
+/// The pairs, each with one field of its record.
+fn pairs(work: &TestDir, options: &str, field: &str) -> Vec<String> {
     let lines = work
         .shell(&format!("dedup-extract compare i {options}"))
         .ok();
@@ -234,7 +234,7 @@ fn pairs(work: &Work, options: &str, field: &str) -> Vec<String> {
 }
 
 #[test]
-fn words_find_what_blots_miss() {
+fn the_dictionary_filter_finds_copies_that_blots_miss() {
     let work = library();
     assert_eq!(
         pairs(&work, "c.jsonl", "similarity"),
@@ -255,7 +255,7 @@ fn words_find_what_blots_miss() {
         pairs(&work, "--method gdic,blots c.jsonl", "similarity"),
         all
     );
-    // One word is all that two documents have, and it is common.
+    // The two documents share one word, which is common.
     let found = [
         "copy edited gdic",
         "copy original blots,gdic",
@@ -305,7 +305,7 @@ fn parameters_decide_which_pairs_are_candidates() {
         ],
         [4, 2, 0]
     );
-    // 120 words, 17 of them replaced, are 103 of 120 in common.
+    // 120 words with 17 replaced have 103 of 120 in common.
     assert_eq!(
         [
             found("--p-common 0.858"),
@@ -321,7 +321,7 @@ fn parameters_decide_which_pairs_are_candidates() {
         ],
         [4, 2]
     );
-    // 103 words of three documents, and 68 of two: of 238.
+    // 103 words of three documents and 68 of two, of 238.
     let of_vocabulary = |share: &str| found(&format!("--p-stop-of vocabulary --p-stop {share}"));
     assert_eq!(
         [
@@ -378,7 +378,7 @@ fn impossible_parameters_are_refused() {
             ran.stderr()
         );
     }
-    // Nothing in, nothing out.
+    // Empty input gives empty output.
     work.write("none", "{\"dedup\":\"tokens\",\"version\":1,\"scheme\":\"word@18.0\"}\n{\"end\":{\"records\":0}}\n");
     work.shell("dedup-index build --dictionary -o none.idx none && dedup-extract compare none.idx --method gdic --candidates").ok();
 }

@@ -1,6 +1,7 @@
-//! Counting what pairs share range by range, as dedup-shard does, and the table made from the counts.
+//! Helper: counts what pairs share range by range, as dedup-shard does, and makes the table from
+//! the counts.
 
-use crate::work::Work;
+use crate::test_dir::TestDir;
 use dedup::{
     base::{error::Result, files::TempDir, parallel::Limits},
     commands::{
@@ -13,9 +14,9 @@ use dedup::{
 
 const MEMORY_BYTES: u64 = 256 << 20;
 
-/// Counts one of several ranges of an index; the counts are in `OUTPUT/counts`.
+/// Counts one of several ranges of an index into `OUTPUT/counts`.
 pub fn count(
-    work: &Work,
+    work: &TestDir,
     index: &str,
     (range, ranges): (usize, u32),
     since: Option<u64>,
@@ -37,7 +38,7 @@ pub fn count(
     count_range(&step, &work.path(index), &counted, &work.path(output))
 }
 
-/// A table in TSV, made from counts.
+/// Options of a TSV table that is made from counts.
 pub struct CountedTable {
     pub top: usize,
     pub threshold: f64,
@@ -48,7 +49,7 @@ pub struct CountedTable {
 
 impl CountedTable {
     /// Makes the table from the counts in these directories.
-    pub fn make(&self, work: &Work, index: &str, counts: &[&str]) -> Result<String> {
+    pub fn make(&self, work: &TestDir, index: &str, counts: &[&str]) -> Result<String> {
         let rows = RowFormat {
             format: Format::Tsv,
             ranks: self.ranks,

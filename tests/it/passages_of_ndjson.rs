@@ -1,6 +1,6 @@
-//! Texts of documents that came from NDJSON, for passages.
+//! dedup-query finds the texts of NDJSON documents again to show their passages.
 
-use crate::work::{Work, records};
+use crate::test_dir::{TestDir, records};
 use serde_json::{Value, json};
 
 const COPY: &str = "Ice that is pressed by its own weight begins to flow downhill, slowly, and carries the stones of the valley with it.";
@@ -12,7 +12,7 @@ fn line(id_field: &str, id: &str, text_field: &str, text: &str) -> String {
     )
 }
 
-/// Articles of which two share a sentence, and as many others as make several chunks.
+/// Articles of which two share a sentence, and enough others to make several chunks.
 fn articles(id_field: &str, text_field: &str) -> String {
     let mut lines: String = (0..6000)
         .map(|n| {
@@ -42,7 +42,7 @@ fn articles(id_field: &str, text_field: &str) -> String {
     lines
 }
 
-fn passages(work: &Work, arguments: &[&str]) -> Vec<Value> {
+fn passages(work: &TestDir, arguments: &[&str]) -> Vec<Value> {
     let found = records(
         &work
             .run(
@@ -60,8 +60,8 @@ fn passages(work: &Work, arguments: &[&str]) -> Vec<Value> {
 }
 
 #[test]
-fn documents_of_ndjson_are_aligned() {
-    let work = Work::with(&[
+fn passages_of_ndjson_documents_are_found() {
+    let work = TestDir::with(&[
         ("corpus/articles.jsonl", articles("id", "text")),
         ("essay.txt", format!("Mine: {COPY}")),
     ]);
@@ -155,8 +155,8 @@ fn documents_of_ndjson_are_aligned() {
 }
 
 #[test]
-fn fields_are_those_that_are_asked_for() {
-    let work = Work::with(&[("a.jsonl", articles("key", "body"))]);
+fn the_id_and_text_fields_of_the_flags_are_read() {
+    let work = TestDir::with(&[("a.jsonl", articles("key", "body"))]);
     work.shell("dedup-index build -q -o my.idx --id-field key --text-field body a.jsonl")
         .ok();
     assert_eq!(
@@ -177,8 +177,8 @@ fn fields_are_those_that_are_asked_for() {
 }
 
 #[test]
-fn what_is_missing_or_changed_is_named() {
-    let work = Work::with(&[("a.jsonl", articles("id", "text"))]);
+fn missing_and_changed_documents_are_reported() {
+    let work = TestDir::with(&[("a.jsonl", articles("id", "text"))]);
     work.shell("dedup-index build -q -o my.idx a.jsonl").ok();
     work.write("less.jsonl", line("id", "first", "text", COPY));
     let ran = work.run(

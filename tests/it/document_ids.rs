@@ -1,6 +1,7 @@
-//! Ids come from outside: they open nothing elsewhere, command no terminal, and name no file elsewhere.
+//! Ids are untrusted: they open and create no files outside of the given directories, and do not
+//! act on terminals.
 
-use crate::work::{Work, records};
+use crate::test_dir::{TestDir, records};
 use serde_json::{Value, json};
 use std::os::unix::fs::symlink;
 
@@ -11,13 +12,14 @@ fn line(id: &str, text: &str) -> String {
     format!("{}\n", json!({"id": id, "text": text}))
 }
 
-fn outside(work: &Work, name: &str) -> String {
+fn path_outside(work: &TestDir, name: &str) -> String {
     work.path(name).to_str().unwrap().to_owned()
 }
 
-/// A secret beside a corpus, an essay, and an index of documents that share text with it and have the ids.
-fn work(ids: &[&str]) -> Work {
-    let work = Work::with(&[
+/// A secret beside a corpus, an essay, and an index of documents with these ids that share text
+/// with the essay.
+fn fixture(ids: &[&str]) -> TestDir {
+    let work = TestDir::with(&[
         ("secret.txt", SECRET),
         ("corpus/essay.txt", &format!("{COPY} {SECRET}")),
     ]);
@@ -32,8 +34,8 @@ fn work(ids: &[&str]) -> Work {
 
 #[test]
 fn an_id_opens_nothing_outside_of_the_corpus() {
-    let work = Work::new();
-    let absolute = outside(&work, "secret.txt");
+    let work = TestDir::new();
+    let absolute = path_outside(&work, "secret.txt");
     drop(work);
     for id in [
         "../secret.txt",
@@ -43,8 +45,8 @@ fn an_id_opens_nothing_outside_of_the_corpus() {
         "/etc/passwd",
         &absolute,
     ] {
-        let work = self::work(&[id]);
-        let absolute = outside(&work, "secret.txt");
+        let work = self::fixture(&[id]);
+        let absolute = path_outside(&work, "secret.txt");
         symlink("../secret.txt", work.path("corpus/out")).unwrap();
         symlink("..", work.path("corpus/up")).unwrap();
         for (tool, arguments) in [
@@ -83,12 +85,12 @@ fn an_id_opens_nothing_outside_of_the_corpus() {
 }
 
 #[test]
-fn the_remedy_for_absolute_ids_works() {
-    let work = Work::with(&[
+fn the_suggested_flag_for_absolute_ids_works() {
+    let work = TestDir::with(&[
         ("c/a.txt", format!("One. {COPY}")),
         ("essay.txt", format!("Two. {COPY}")),
     ]);
-    let root = outside(&work, "c");
+    let root = path_outside(&work, "c");
     work.run("dedup-index", &["build", "-q", "-o", "idx", &root])
         .ok();
     let ran = work.run("dedup-query", &["idx", "essay.txt", "--passages"]);
@@ -105,7 +107,7 @@ fn the_remedy_for_absolute_ids_works() {
             .ok(),
     );
     assert_eq!(found[0]["passages"][0]["tokens"], json!(22));
-    // Paths from the current directory on, without a flag; and through a link that was given.
+    // Relative paths without a flag, and paths through a link that was given.
     work.run("dedup-index", &["build", "-q", "-o", "near", "c"])
         .ok();
     assert_eq!(
@@ -149,10 +151,10 @@ fn the_remedy_for_absolute_ids_works() {
     );
 }
 
-/// None of them ends by itself: that they end at all is what is tested.
+/// Reading any of these would never end, so the test is that the program ends.
 #[test]
 fn only_regular_files_are_opened() {
-    let work = work(&["pipe", "device", "corpus"]);
+    let work = fixture(&["pipe", "device", "corpus"]);
     work.shell("mkfifo pipe").ok();
     symlink("/dev/zero", work.path("device")).unwrap();
     for arguments in [
@@ -176,8 +178,8 @@ fn only_regular_files_are_opened() {
 }
 
 #[test]
-fn a_text_that_is_not_the_one_that_was_indexed_is_not_shown() {
-    let work = Work::with(&[
+fn a_text_that_differs_from_the_indexed_one_is_not_shown() {
+    let work = TestDir::with(&[
         ("a.txt", format!("One. {COPY}")),
         ("b.txt", format!("Two. {COPY}")),
         ("c.txt", format!("Three. {COPY}")),
@@ -237,11 +239,12 @@ fn a_text_that_is_not_the_one_that_was_indexed_is_not_shown() {
     );
 }
 
-/// A window title, a C1 control, a carriage return, a reversal of direction, and what tables and JSON have escapes for.
+/// A window title, a C1 control, a carriage return, a change of direction, and characters that
+/// tables and JSON escape.
 const HOSTILE: &str =
     "\u{1b}]0;owned\u{7}\u{9b}2J\r\n\tfake row\u{202e}gpj.exe\u{2066}\u{61c}\u{7f}\\\"'<&>";
 
-fn acts(c: char) -> bool {
+fn acts_on_a_terminal(c: char) -> bool {
     c.is_control() && !matches!(c, '\n' | '\t')
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{206f}')
 }
@@ -249,7 +252,7 @@ fn acts(c: char) -> bool {
 #[test]
 fn no_id_acts_on_a_terminal_or_leaves_its_cell() {
     let [one, two] = ["1", "2"].map(|end| format!("{HOSTILE}{end}"));
-    let work = Work::with(&[
+    let work = TestDir::with(&[
         (
             "evil.jsonl",
             line(&one, COPY) + &line(&two, &format!("{COPY} Indeed.")) + &line("plain", COPY),
@@ -310,7 +313,7 @@ fn no_id_acts_on_a_terminal_or_leaves_its_cell() {
         assert_eq!(ran.stderr(), "", "{command}");
         let shown = ran.stdout();
         assert!(
-            !shown.is_empty() && !shown.contains(acts),
+            !shown.is_empty() && !shown.contains(acts_on_a_terminal),
             "{command}: {shown:?}"
         );
         if command.contains("--format tsv") {
@@ -320,7 +323,7 @@ fn no_id_acts_on_a_terminal_or_leaves_its_cell() {
                 "{command}: {shown}"
             );
         } else if !command.contains("graph") {
-            // The same values as ever.
+            // The values are unchanged.
             let ids = |value: &Value| value.to_string();
             let found = records(shown.as_bytes())
                 .iter()
@@ -344,7 +347,7 @@ fn no_id_acts_on_a_terminal_or_leaves_its_cell() {
         })
         .collect();
     assert_eq!(cells, [one.clone(), "plain".to_owned()]);
-    // In XML all but most control characters of ASCII can be written, and none of it acts.
+    // XML can express all but most control characters of ASCII, and escapes them.
     let graph = work
         .run("dedup-extract", &["graph", "idx", "--format", "graphml"])
         .ok_text();
@@ -356,8 +359,8 @@ fn no_id_acts_on_a_terminal_or_leaves_its_cell() {
 }
 
 #[test]
-fn messages_name_hostile_ids_without_obeying_them() {
-    let work = Work::with(&[
+fn messages_escape_hostile_ids() {
+    let work = TestDir::with(&[
         ("evil.jsonl", line(HOSTILE, COPY)),
         ("twice.jsonl", line(HOSTILE, COPY) + &line(HOSTILE, "x")),
         ("doc.txt", format!("So: {COPY}")),
@@ -377,7 +380,7 @@ fn messages_name_hostile_ids_without_obeying_them() {
         let ran = work.shell(command);
         let said = ran.stderr();
         assert!(
-            ran.code() == 2 && !said.contains(acts),
+            ran.code() == 2 && !said.contains(acts_on_a_terminal),
             "{command}: {said:?}"
         );
         assert!(
@@ -388,9 +391,9 @@ fn messages_name_hostile_ids_without_obeying_them() {
 }
 
 #[test]
-fn pairs_of_files_of_one_name_have_files_of_their_own() {
+fn pairs_of_files_with_equal_names_get_different_output_files() {
     let names = ["ann/essay.txt", "ben/essay.txt", "cid/essay.txt"];
-    let work = Work::with(&names.map(|name| (name, format!("{name} says. {COPY}"))));
+    let work = TestDir::with(&names.map(|name| (name, format!("{name} says. {COPY}"))));
     work.write("pairs", "ann/essay.txt\tben/essay.txt\nann/essay.txt\tcid/essay.txt\nben/essay.txt\tcid/essay.txt\n");
     work.shell("dedup-index build -q -o idx ann ben cid").ok();
     work.run(
@@ -446,9 +449,9 @@ fn pairs_of_files_of_one_name_have_files_of_their_own() {
 }
 
 #[test]
-fn files_of_pairs_stay_in_their_directory() {
+fn output_files_of_pairs_stay_in_their_directory() {
     let evil = "../../x/..\u{1b}[2J\u{202e}\n.txt";
-    let work = Work::with(&[(
+    let work = TestDir::with(&[(
         "evil.jsonl",
         line(evil, COPY)
             + &line("..", &format!("{COPY} So."))

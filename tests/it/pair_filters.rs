@@ -1,8 +1,9 @@
-//! Pairs that are not wanted: inside a group, and of old documents. What is left is what was there without them.
+//! Filters on pairs (--groups, --new): a filtered run gives the unfiltered pairs without the
+//! excluded ones.
 
 use crate::{
-    alike::index_of,
-    work::{Work, records},
+    extract_oracle::index_of,
+    test_dir::{TestDir, records},
 };
 use dedup::{
     base::{error::Problem, parallel::Limits},
@@ -66,7 +67,7 @@ fn number(record: &Value, field: &str) -> usize {
     record[field].as_str().unwrap()[1..].parse().unwrap()
 }
 
-/// Documents that hang together by some pairs.
+/// Connected components of the documents, by pairs.
 fn components(documents: usize, pairs: &[(usize, usize)]) -> BTreeSet<BTreeSet<usize>> {
     let mut of: Vec<usize> = (0..documents).collect();
     for _ in 0..documents {
@@ -91,9 +92,9 @@ proptest! {
         with_groups: bool, with_new: bool, by_count: bool, top in 1_usize..4,
     ) {
         let documents: Vec<_> = picks.iter().map(|&(pick, ..)| (texts[pick % texts.len()].clone(), 40)).collect();
-        let work = Work::new();
+        let work = TestDir::new();
         let index = index_of(&work, &documents);
-        // Group 0 is none: such a document is alone.
+        // Group 0 stands for "no group": such a document is alone.
         let lines = picks.iter().enumerate().filter(|(_, pick)| pick.1 > 0).map(|(at, pick)| format!("d{at:03}\tg{}\n", pick.1));
         work.write("groups", lines.collect::<String>());
         let new = picks.iter().enumerate().filter(|(_, pick)| pick.2).map(|(at, _)| format!("d{at:03}\n"));
@@ -138,8 +139,8 @@ proptest! {
 
 const COPY: &str = "ice that is pressed by its own weight begins to flow downhill slowly and carries the stones of the valley with it";
 
-fn class() -> Work {
-    let work = Work::new();
+fn homework_of_a_class() -> TestDir {
+    let work = TestDir::new();
     for (id, word) in [
         ("2025/ann/1", "one"),
         ("2025/ben/1", "two"),
@@ -156,7 +157,7 @@ fn class() -> Work {
     work
 }
 
-fn pairs(work: &Work, arguments: &[&str]) -> Vec<String> {
+fn pairs(work: &TestDir, arguments: &[&str]) -> Vec<String> {
     let out = work
         .run(
             "dedup-extract",
@@ -177,8 +178,8 @@ fn pairs(work: &Work, arguments: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn groups_and_new_documents() {
-    let work = class();
+fn filters_drop_pairs_inside_groups_and_pairs_of_old_documents() {
+    let work = homework_of_a_class();
     let all = [
         "25ann1 25ben1",
         "25ann1 26ann1",
@@ -213,7 +214,7 @@ fn groups_and_new_documents() {
         .run("dedup-extract", &["graph", "my.idx", "--group-by", "1"])
         .ok_text();
     assert_eq!(graph.matches("--").count(), 6, "{graph}");
-    // The document that is asked about is of a group, too.
+    // The query document belongs to a group as well.
     let asked = |arguments: &[&str]| {
         work.run(
             "dedup-query",
@@ -244,8 +245,8 @@ fn groups_and_new_documents() {
 }
 
 #[test]
-fn missing_groups_and_documents_are_named() {
-    let work = class();
+fn missing_groups_and_documents_are_reported() {
+    let work = homework_of_a_class();
     work.write("groups", "2025/ann/1.txt\tann\nnobody.txt\tann\n");
     for tool in [
         &["dedup-extract", "my.idx"][..],

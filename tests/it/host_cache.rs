@@ -1,14 +1,15 @@
-//! What hosts keep between runs: an index that follows its files moves little more than what changed.
+//! Files that hosts keep between runs: a run on an updated corpus transfers little more than the
+//! changes.
 
 use crate::{
-    hosts::Hosts,
-    shard::{corpus, ensure_as_built, plan},
-    work::Work,
+    shard::{corpus, ensure_equals_build, plan},
+    test_dir::TestDir,
+    test_hosts::Hosts,
 };
 
-/// Documents with enough in them that what is small does not count; some share passages.
-fn large_corpus() -> Work {
-    let work = Work::new();
+/// Documents large enough that fixed costs do not matter; some share passages.
+fn large_corpus() -> TestDir {
+    let work = TestDir::new();
     let word = |seed: u64, n: u64| {
         format!(
             "w{}",
@@ -30,22 +31,24 @@ fn large_corpus() -> Work {
     work
 }
 
-/// A file that has just changed would be read once more the next time: this is not what is measured here.
-fn settle(work: &Work) {
+/// Makes the files old. dedup-index reads a file that changed within the last two seconds once
+/// more, which these tests do not measure.
+fn settle(work: &TestDir) {
     work.shell("until [ -z \"$(find c -newerct '3 seconds ago')\" ]; do sleep 0.1; done")
         .ok();
 }
 
-/// The bytes that moved in a run, as it says itself.
-fn moved(work: &Work) -> u64 {
+/// The bytes transferred by the last run, as `status` reports them.
+fn moved(work: &TestDir) -> u64 {
     let told: serde_json::Value =
         serde_json::from_slice(&work.shell("dedup-shard status r --json").ok()).unwrap();
     told["moved"].as_u64().unwrap()
 }
 
-/// A commit over hosts and its table, and the same on one machine: the same bytes. Gives the bytes that moved.
+/// Updates one index on hosts and another on this machine, checks that both and their tables have
+/// the same bytes, and returns the bytes transferred.
 #[track_caller]
-fn follow(work: &Work, hosts: &Hosts, list: &str) -> u64 {
+fn follow(work: &TestDir, hosts: &Hosts, list: &str) -> u64 {
     work.write("hosts", list);
     settle(work);
     let generation = work.shell("jq .generation two/manifest.json").ok_text();
@@ -65,14 +68,14 @@ fn follow(work: &Work, hosts: &Hosts, list: &str) -> u64 {
     moved(work)
 }
 
-/// One document is added, one is removed.
-fn change(work: &Work, n: usize) {
+/// Adds one document and removes another.
+fn change(work: &TestDir, n: usize) {
     work.shell(&format!("head -c 1500 c/00{n} > c/new{n}; rm c/02{n}"))
         .ok();
 }
 
 #[test]
-fn a_second_run_moves_little_of_what_the_first_moved() {
+fn a_second_run_transfers_less_than_a_twentieth_of_the_first() {
     let work = large_corpus();
     settle(&work);
     work.shell("dedup-index build -q --parts 6 -o one c && cp -r one two && dedup-index sync -q one c && dedup-index sync -q two c").ok();
@@ -94,7 +97,7 @@ fn a_second_run_moves_little_of_what_the_first_moved() {
 }
 
 #[test]
-fn what_a_host_made_it_need_not_be_sent_and_only_what_changes_its_owner_moves() {
+fn old_parts_move_only_when_their_range_changes_its_owner() {
     let work = large_corpus();
     let hosts = Hosts::behind_rsh(&work, 4);
     let list = |of: &[usize]| of.iter().map(|n| format!("node{n}\n")).collect::<String>();
@@ -120,7 +123,8 @@ fn what_a_host_made_it_need_not_be_sent_and_only_what_changes_its_owner_moves() 
         first < full / 20 && second < full / 20,
         "{full}, {first}, {second}; a part has {part}"
     );
-    // One leaves and another comes: two ranges of six change their owner, and nothing else of what is old moves.
+    // One host leaves and another joins: two of six ranges change their owner, and only their old
+    // parts move.
     change(&work, 3);
     let owners = work.read("two.owners");
     let moved = follow(&work, &hosts, &list(&[1, 2, 4]));
@@ -146,9 +150,9 @@ fn what_a_host_made_it_need_not_be_sent_and_only_what_changes_its_owner_moves() 
     );
 }
 
-/// What was brought for one task is known again when the run goes on.
+/// A file fetched for one task is reused when the run continues.
 #[test]
-fn what_was_brought_is_not_brought_again() {
+fn a_continued_run_does_not_fetch_files_again() {
     let work = corpus();
     let hosts = Hosts::behind_rsh(&work, 2);
     plan(&work, &hosts.list(""), "--table c").ok();
@@ -165,9 +169,9 @@ fn what_was_brought_is_not_brought_again() {
     assert_eq!(brought(), before);
 }
 
-/// A file that a flag names is not on the hosts, and may not be here any more either.
+/// A file named by a flag is not on the hosts, and may be gone here when the run starts.
 #[test]
-fn files_that_flags_name_go_with_the_run() {
+fn files_named_by_flags_are_sent_to_the_hosts() {
     let work = corpus();
     let hosts = Hosts::behind_rsh(&work, 2);
     for is_make in [false, true] {
@@ -185,7 +189,7 @@ fn files_that_flags_name_go_with_the_run() {
             hosts.run(&work, "").ok();
         }
         work.shell("mv elsewhere 'some phrases'").ok();
-        ensure_as_built(&work, "--select 'anchor:some phrases,mod:2' c");
+        ensure_equals_build(&work, "--select 'anchor:some phrases,mod:2' c");
     }
     let ran = plan(&work, &hosts.list(""), "--select anchor:nowhere c");
     assert!(

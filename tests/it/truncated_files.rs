@@ -1,6 +1,6 @@
-//! A file that is truncated while a program has it mapped: the program says which file it was, and ends with status 2.
+//! A program whose mapped file is truncated meanwhile names the file and ends with status 2.
 
-use crate::{service::Server, work::Work};
+use crate::{service::Server, test_dir::TestDir};
 use std::{
     fs::{self, File},
     io::{BufRead, BufReader, Read, Write},
@@ -20,15 +20,16 @@ fn documents() -> String {
     (0..200).map(document).collect()
 }
 
-fn index() -> Work {
-    let work = Work::with(&[("c.jsonl", documents())]);
+fn index() -> TestDir {
+    let work = TestDir::with(&[("c.jsonl", documents())]);
     work.run("dedup-index", &["build", "-q", "-o", "i", "c.jsonl"])
         .ok();
     work
 }
 
-/// Truncates all files of a directory that end so; gives the length of the last one.
-fn truncate(work: &Work, directory: &str, endings: &[&str]) -> u64 {
+/// Truncates all files of a directory with one of these endings; returns the length of the last
+/// one.
+fn truncate(work: &TestDir, directory: &str, endings: &[&str]) -> u64 {
     let mut length = 0;
     for entry in fs::read_dir(work.path(directory))
         .unwrap()
@@ -51,7 +52,7 @@ fn truncate(work: &Work, directory: &str, endings: &[&str]) -> u64 {
     length
 }
 
-/// What a program says that finds a file truncated.
+/// The expected message for a truncated file.
 fn message(tool: &str, file: &str, length: u64) -> String {
     format!(
         "{tool}: {file}: file was truncated from {length} to 0 bytes while in use; restore it from a copy, or make it again\n"
@@ -64,7 +65,7 @@ struct Running {
 }
 
 impl Running {
-    fn start(work: &Work, tool: &str, arguments: &[&str]) -> Self {
+    fn start(work: &TestDir, tool: &str, arguments: &[&str]) -> Self {
         let mut command = work.command(tool, arguments);
         let mut child = command
             .stdin(Stdio::piped())
@@ -84,9 +85,9 @@ impl Running {
         line
     }
 
-    /// Sends the last input, and gives the status and what was said on stderr.
+    /// Sends the last input; returns the exit status and stderr.
     fn end(mut self, last: &str) -> (Option<i32>, String) {
-        // A program that has ended closes the pipe.
+        // A program that has ended has closed the pipe.
         let _ = self.input.write_all(last.as_bytes());
         drop(self.input);
         let output = self.child.wait_with_output().unwrap();
@@ -98,7 +99,7 @@ impl Running {
 }
 
 #[test]
-fn a_stream_of_queries_names_the_part_that_was_truncated() {
+fn a_stream_of_queries_names_the_truncated_part() {
     let work = index();
     let mut running = Running::start(&work, "dedup-query", &["i", "--stream"]);
     running.input.write_all(document(1).as_bytes()).unwrap();
@@ -114,7 +115,7 @@ fn a_stream_of_queries_names_the_part_that_was_truncated() {
     );
 }
 
-/// Within the page where the file now ends, what was cut off reads as zeros, and no signal comes.
+/// Within the last page of the file, the lost bytes read as zeros, and no signal comes.
 #[test]
 fn a_file_that_lost_its_last_bytes_is_named_before_the_next_answer() {
     let work = index();
@@ -135,10 +136,10 @@ fn a_file_that_lost_its_last_bytes_is_named_before_the_next_answer() {
 }
 
 #[test]
-fn an_extraction_names_the_file_that_was_truncated_and_leaves_no_half_output() {
+fn an_extraction_names_the_truncated_file_and_leaves_no_partial_output() {
     let work = index();
     let mut running = Running::start(&work, "dedup-extract", &["clean", "i", "-o", "kept.jsonl"]);
-    // More than a pipe holds: when all of it is written, the index has been opened.
+    // More than a pipe holds: once all of it is written, the index has been opened.
     running.input.write_all(documents().as_bytes()).unwrap();
     let length = truncate(&work, "i", &["docs"]);
     assert_eq!(
@@ -154,7 +155,7 @@ fn an_extraction_names_the_file_that_was_truncated_and_leaves_no_half_output() {
 }
 
 #[test]
-fn a_dump_names_the_file_that_was_truncated() {
+fn a_dump_names_the_truncated_file() {
     let work = index();
     let mut running = Running::start(&work, "dedup-index", &["dump", "i"]);
     assert!(running.line().starts_with("{\"dedup\":\"blots\""));
@@ -174,9 +175,9 @@ const HISTORY: [&str; 6] = [
     "50",
 ];
 
-/// A history with a file of prints.
-fn history() -> Work {
-    let work = Work::new();
+/// A history with a segment.
+fn history() -> TestDir {
+    let work = TestDir::new();
     assert!(
         work.run_with("dedup-query", &HISTORY, documents().as_bytes())
             .code()
@@ -186,7 +187,7 @@ fn history() -> Work {
 }
 
 #[test]
-fn a_history_names_the_file_that_was_truncated() {
+fn a_history_names_the_truncated_segment() {
     let work = history();
     let mut running = Running::start(
         &work,
@@ -209,7 +210,7 @@ fn a_history_names_the_file_that_was_truncated() {
 }
 
 #[test]
-fn a_service_names_the_file_that_was_truncated() {
+fn a_service_names_the_truncated_segment() {
     let work = history();
     let server = Server::start(
         &work,
