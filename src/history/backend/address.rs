@@ -21,8 +21,10 @@ use std::{
 /// The timeout of the check whether a process listens.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// The address of a service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServiceAddress {
+    /// The path of a Unix socket.
     Unix(PathBuf),
     /// A host and a port.
     Tcp(String),
@@ -59,7 +61,9 @@ impl FromStr for ServiceAddress {
 /// A connection; one thread may read while another writes.
 #[derive(Debug)]
 pub enum Connection {
+    /// Over a Unix socket.
     Unix(UnixStream),
+    /// Over TCP.
     Tcp(TcpStream),
 }
 
@@ -88,6 +92,7 @@ impl Connection {
         Ok(Self::Tcp(stream))
     }
 
+    /// Limits the time that a read may block.
     pub fn set_read_limit(&self, limit: Duration) -> io::Result<()> {
         // A timeout of 0 would mean none.
         let limit = Some(limit.max(Duration::from_millis(1)));
@@ -97,6 +102,7 @@ impl Connection {
         }
     }
 
+    /// Limits the time that a write may block.
     pub fn set_write_limit(&self, limit: Duration) -> io::Result<()> {
         let limit = Some(limit.max(Duration::from_millis(1)));
         match self {
@@ -132,6 +138,7 @@ impl Connection {
         }
     }
 
+    /// Closes one or both directions of the connection.
     pub fn shut(&self, how: Shutdown) {
         // The peer may be gone already.
         let _ = match self {
@@ -177,6 +184,7 @@ impl Write for &Connection {
 pub enum SocketListener {
     /// With its path, and the device and inode of its file.
     Unix(UnixListener, PathBuf, (u64, u64)),
+    /// On a TCP port.
     Tcp(TcpListener),
 }
 

@@ -8,24 +8,30 @@ const MOST: u32 = 256;
 /// Prints with this many one bits, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CardinalityRange {
+    /// The least number of one bits.
     pub first: u32,
+    /// The greatest number of one bits.
     pub last: u32,
 }
 
 impl CardinalityRange {
+    /// All cardinalities.
     pub const ALL: Self = Self {
         first: 0,
         last: MOST,
     };
 
+    /// A range, unless its ends are out of order or above 256.
     pub fn new(first: u32, last: u32) -> Option<Self> {
         (first <= last && last <= MOST).then_some(Self { first, last })
     }
 
+    /// Whether prints with this many one bits are in the range.
     pub fn contains(self, cardinality: u32) -> bool {
         (self.first..=self.last).contains(&cardinality)
     }
 
+    /// Whether the two ranges have a cardinality in common.
     pub fn overlaps(self, cardinalities: &RangeInclusive<u32>) -> bool {
         self.first <= *cardinalities.end() && *cardinalities.start() <= self.last
     }

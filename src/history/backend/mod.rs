@@ -49,8 +49,11 @@ pub fn ensure_id_is_short(id: &str) -> Result<(), String> {
 pub enum BackendSource {
     /// A local history that adds only prints of some cardinalities, with the scheme of the input.
     Directory {
+        /// The directory of the history.
         directory: PathBuf,
+        /// How to open and write it.
         options: history::StoreOptions,
+        /// The cardinalities of prints to add; all are searched.
         cardinalities: CardinalityRange,
     },
     /// Servers.

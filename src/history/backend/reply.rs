@@ -14,7 +14,9 @@ use std::{io::Write, sync::Arc};
 
 /// Answers requests in order: each sees all that were added before it.
 pub trait HistoryBackend: Send {
+    /// The scheme of the prints.
     fn scheme(&self) -> &PrintScheme;
+    /// The description of this backend that clients get.
     fn hello(&self) -> HelloReply;
     /// A reply for each request. When this returns, the documents are stored.
     fn ask(&mut self, requests: &[Request<'_>]) -> Result<Vec<MatchReply>>;
@@ -35,6 +37,7 @@ pub trait HistoryBackend: Send {
 /// The matches of a document, best first.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct MatchReply {
+    /// The matches, best first.
     pub matches: Vec<ReplyMatch>,
     /// Whether the document was to be added, but was not.
     pub is_left_out: bool,
@@ -42,29 +45,41 @@ pub struct MatchReply {
     pub missing: Vec<Arc<str>>,
 }
 
+/// A document of the history that is similar to the requested one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReplyMatch {
+    /// The id of the document.
     pub id: String,
+    /// The Jaccard coefficient of both prints.
     pub similarity: f64,
 }
 
+/// The result of a removal.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RemovalReply {
+    /// The number of removed entries.
     pub count: u64,
+    /// The servers that could not remove entries.
     pub missing: Vec<Arc<str>>,
 }
 
 /// What a backend says about itself.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HelloReply {
+    /// The scheme of the prints.
     pub scheme: String,
+    /// The cardinalities that the backend keeps.
     pub buckets: CardinalityRange,
+    /// The number of stored entries.
     pub entries: u64,
+    /// The least similarity of a match.
     pub min_similarity: f64,
+    /// The greatest number of matches in an answer.
     pub top: usize,
 }
 
 impl HelloReply {
+    /// Appends the reply as a line of JSON.
     pub fn put(&self, out: &mut Vec<u8>) {
         let Self {
             scheme,
@@ -85,6 +100,7 @@ impl HelloReply {
 }
 
 impl RemovalReply {
+    /// Appends the reply as a line of JSON.
     pub fn put(&self, out: &mut Vec<u8>) {
         let _ = write!(out, "{{\"removed\":{}", self.count);
         put_missing(out, &self.missing);

@@ -11,6 +11,7 @@ pub struct Ratio {
 }
 
 impl Ratio {
+    /// The ratio 1.
     pub const ALL: Self = Self { part: 1, whole: 1 };
 
     /// The greatest number of differing bits of a print with this similarity. From J ≥ p/w and the
@@ -40,11 +41,13 @@ impl Ratio {
         lowest..=highest
     }
 
+    /// Whether this ratio is less than the other, exactly.
     pub fn is_less_than(self, other: Self) -> bool {
         u64::from(self.part) * u64::from(other.whole)
             < u64::from(other.part) * u64::from(self.whole)
     }
 
+    /// The nearest floating-point number.
     pub fn to_f64(self) -> f64 {
         f64::from(self.part) / f64::from(self.whole)
     }
@@ -86,11 +89,14 @@ impl FromStr for Ratio {
 /// The Jaccard coefficient of the one bits of two prints: `shared` ÷ `union`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PrintSimilarity {
+    /// The number of one bits that both prints have.
     pub shared: u32,
+    /// The number of one bits that at least one print has.
     pub union: u32,
 }
 
 impl PrintSimilarity {
+    /// The similarity of two prints.
     pub fn of(one: &Print, two: &Print) -> Self {
         Self::new(one.cardinality() + two.cardinality(), one.distance(two))
     }
@@ -112,6 +118,7 @@ impl PrintSimilarity {
         }
     }
 
+    /// Whether the similarity reaches a ratio, exactly.
     #[inline(always)]
     pub fn is_at_least(self, min_similarity: Ratio) -> bool {
         u64::from(self.shared) * u64::from(min_similarity.whole)
@@ -143,6 +150,7 @@ impl PrintSimilarity {
         }
     }
 
+    /// The nearest floating-point number.
     pub fn to_f64(self) -> f64 {
         self.ratio().to_f64()
     }

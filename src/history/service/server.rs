@@ -36,16 +36,20 @@ const LISTENER: Token = Token(usize::MAX - 1);
 const STOP: Token = Token(usize::MAX - 2);
 const READERS: Token = Token(usize::MAX - 3);
 
+/// How a server listens, and how it reads and answers requests.
 #[derive(Debug, Clone)]
 pub struct ServiceOptions {
+    /// The address to listen on.
     pub address: ServiceAddress,
     /// Whether other machines may connect.
     pub allow_remote: bool,
+    /// The greatest number of clients at a time.
     pub max_clients: usize,
     /// The memory for lines and answers of all clients together.
     pub client_bytes: usize,
     /// How documents are read.
     pub reading: corpus::Options,
+    /// The number of threads that read documents.
     pub threads: usize,
     /// Whether to add documents, unless a request says otherwise.
     pub add: bool,
@@ -56,10 +60,12 @@ pub struct ServiceOptions {
 /// Stops a server: a byte in a pipe, which a signal handler may write.
 pub struct StopPipe {
     reader: PipeReader,
+    /// The end to write to; one byte stops the server.
     pub writer: PipeWriter,
 }
 
 impl StopPipe {
+    /// Opens the pipe.
     pub fn new() -> io::Result<Self> {
         let (reader, writer) = io::pipe()?;
         Ok(Self { reader, writer })

@@ -22,7 +22,9 @@ use std::{collections::HashMap, path::Path};
 /// The contents of a history in numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HistoryStats {
+    /// The scheme of the prints.
     pub scheme: String,
+    /// The version of the file format.
     pub version: u32,
     /// Stored documents, without removed ones.
     pub entries: u64,
@@ -30,26 +32,39 @@ pub struct HistoryStats {
     pub removed: u64,
     /// All entries ever added; some may be forgotten by now.
     pub arrived: u64,
-    /// When the first and the last entry arrived, in seconds since 1970.
+    /// When the first entry arrived, in seconds since 1970.
     pub first_time: Option<u32>,
+    /// When the last entry arrived, in seconds since 1970.
     pub last_time: Option<u32>,
+    /// The size of all files.
     pub bytes: u64,
+    /// The segments, oldest first.
     pub segments: Vec<SegmentStats>,
+    /// The journals, oldest first.
     pub journals: Vec<JournalStats>,
 }
 
+/// The contents of a segment in numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SegmentStats {
+    /// The name of the file.
     pub file: String,
+    /// 0 if written from a journal; after a merge one more than its sources.
     pub level: u32,
+    /// The number of entries, with removed ones.
     pub entries: u32,
+    /// The size of the file.
     pub bytes: u64,
 }
 
+/// The contents of a journal in numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct JournalStats {
+    /// The name of the file.
     pub file: String,
+    /// The number of complete entries.
     pub entries: u32,
+    /// The size of the file.
     pub bytes: u64,
     /// The bytes of an incomplete group at its end; the next writer drops them.
     pub unfinished_bytes: u64,

@@ -31,19 +31,27 @@ pub enum Chunk {
     Files(Vec<FileEntry>),
     /// A document from a pipe.
     Whole {
+        /// The id of the document.
         id: Arc<str>,
+        /// The name of the pipe, for messages.
         file: Arc<str>,
+        /// The content.
         bytes: Vec<u8>,
     },
     /// Whole records of a file.
     Records {
+        /// The file.
         of: Arc<Container>,
+        /// The number of the first line, from 1.
         first_line: u64,
+        /// The bytes of the records.
         bytes: Vec<u8>,
     },
     /// Records of a binary stream.
     Block {
+        /// The stream.
         of: Arc<Container>,
+        /// The block, not decoded yet.
         block: StreamBlock,
     },
     /// A problem, in its place in the order.
