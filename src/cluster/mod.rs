@@ -9,10 +9,9 @@
 //! ```
 //!
 //! If a table is wanted, each range of the index is then counted, and the table is made from the
-//! counts. With an existing
-//! index only what changed is mapped, and the last task commits the new segment. The ranges of
-//! blots are the parts of the
-//! index: a part is made where the runs of its range are, and is not touched again.
+//! counts. With an existing index only what changed is mapped, and the last task commits the new
+//! segment. The ranges of blots are the parts of the index: a part is made where the runs of its
+//! range are, and is not touched again.
 //!
 //! Each task has one output, which appears when it is complete. So a task can run anywhere, twice,
 //! or by hand.

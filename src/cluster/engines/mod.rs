@@ -1,9 +1,8 @@
 //! Engines: where the tasks of a plan run.
 //!
 //! An engine is one file here and one row in the table of the command line. [`local`] and [`ssh`]
-//! give their machines to the
-//! [scheduler](crate::cluster::scheduler); [`slurm`] submits job arrays, which a cluster schedules
-//! by itself.
+//! give their machines to the [scheduler](crate::cluster::scheduler); [`slurm`] submits job arrays,
+//! which a cluster schedules by itself.
 
 mod local;
 mod ship_program;

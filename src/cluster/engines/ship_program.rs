@@ -10,8 +10,8 @@ use std::{
 };
 
 /// `$1`: the directory of the host, or empty; `$2`: the name of the program's directory; `$3`: its
-/// size; `$4`: its checksum, which the program verifies itself.
-/// The program appears when it is complete. A damaged one is replaced.
+/// size; `$4`: its checksum, which the program verifies itself. The program appears when it is
+/// complete. A damaged one is replaced.
 const SCRIPT: &str = "set -eu; umask 077
 d=${1:-${XDG_CACHE_HOME:-$HOME/.cache}/dedup-shard}; case $d in '~/'*) d=$HOME/${d#'~/'};; esac
 p=$d/bin/$2/dedup-shard

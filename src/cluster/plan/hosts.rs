@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_are_read() {
+    fn host_lists_are_parsed() {
         let text = "# ours\nlocalhost slots=4\n\nme@far:2222 dir=/scratch shared=/home # slow\n[::1]:22\nfe80::1\n";
         let hosts = Host::parse(text, &"hosts".into()).unwrap();
         let plain = |name: &str, slots| Host {
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_host_is_not_sound() {
+    fn unsafe_names_are_not_valid_hosts() {
         let host = |name: &str, user: Option<&str>| {
             Host {
                 user: user.map(str::to_owned),
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_host_is_refused() {
+    fn invalid_host_lines_are_refused() {
         for (text, what) in [
             (
                 "",

@@ -300,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plan_is_read_as_it_was_written() {
+    fn a_plan_is_read_back_as_written() {
         let hosts = Host::parse("a slots=2", &"hosts".into()).unwrap();
         let (plan, slices) = Plan::new(Vec::new(), hosts, PlanOptions::example(2), &[]).unwrap();
         assert_eq!(slices.len(), 1);

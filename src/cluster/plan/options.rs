@@ -252,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn selections_name_the_copies_of_the_run() {
+    fn selections_name_the_copies_in_the_run() {
         let mut options = PlanOptions::example(1);
         options.blots.select = Some("winnow:4,spex:select/0,anchor:select/1".into());
         assert_eq!(
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn thresholds_are_read_as_they_were_written() {
+    fn thresholds_are_read_back_exactly() {
         let table = TableOptions {
             threshold: 0.1 + 0.2,
             top: 3,

@@ -19,8 +19,7 @@ fn name(host: &Host) -> String {
 }
 
 /// Assigns each range to a host, given by its place in the list. Each host gets its share by slots,
-/// and keeps
-/// as many of its previous ranges as that allows.
+/// and keeps as many of its previous ranges as that allows.
 pub fn assign_owners(ranges: usize, hosts: &[Host], previous: &[String]) -> Vec<usize> {
     let previous_host = |range: usize| {
         previous
@@ -126,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_stay_at_their_hosts() {
+    fn ranges_stay_on_their_hosts() {
         let two = hosts(&[("a", 1), ("b", 1)]);
         let first = assign_owners(8, &two, &[]);
         assert_eq!(first, [0, 0, 0, 0, 1, 1, 1, 1]);

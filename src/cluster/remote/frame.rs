@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_come_as_they_went_and_all_else_is_refused() {
+    fn frames_are_read_back_and_damaged_ones_are_refused() {
         let mut bytes = Vec::new();
         write_frame(&mut bytes, FrameKind::Data, b"abc").unwrap();
         write_frame(&mut bytes, FrameKind::Beat, b"").unwrap();

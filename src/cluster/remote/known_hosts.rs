@@ -1,10 +1,8 @@
 //! The keys of hosts: files in the format of OpenSSH's known_hosts.
 //!
 //! A line is `[@marker] patterns type key`. Patterns are separated by commas; `*` and `?` are
-//! wildcards, `!` negates, and a port other
-//! than 22 is written `[host]:port`. A hashed name is `|1|salt|hash`. Host certificates are not
-//! supported: lines with
-//! `@cert-authority` are skipped.
+//! wildcards, `!` negates, and a port other than 22 is written `[host]:port`. A hashed name is
+//! `|1|salt|hash`. Host certificates are not supported: lines with `@cert-authority` are skipped.
 
 use base64::{
     Engine, alphabet,
@@ -252,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_and_digits_are_the_usual_ones() {
+    fn fingerprints_and_base64_match_openssh() {
         let hex: String = hmac_sha1(b"key", b"The quick brown fox jumps over the lazy dog")
             .iter()
             .map(|byte| format!("{byte:02x}"))

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_go_there_and_back() {
+    fn bytes_are_sent_and_received() {
         let mut connection = spawn("cat", Duration::from_secs(20));
         connection.write_all(b"it's $(here)").unwrap();
         let mut back = [0; 12];
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_failure_and_words_on_stderr_are_noticed() {
+    fn silence_failure_and_stderr_are_reported() {
         let mut connection = spawn("sleep 100", Duration::from_millis(50));
         assert_eq!(
             connection.read(&mut [0; 9]).unwrap_err().kind(),

@@ -1,8 +1,8 @@
 //! SSH by the crate ssh2, without an ssh program.
 //!
 //! Each connection has a session of its own, with blocking calls. A host key that is unknown or has
-//! changed is refused. The kernel notices a
-//! host that is cut off (TCP_USER_TIMEOUT); a host that hangs exceeds the limit of the connection.
+//! changed is refused. The kernel notices a host that is cut off (TCP_USER_TIMEOUT); a host that
+//! hangs exceeds the limit of the connection.
 
 use super::{
     Address, Canceller, RemoteProgram, Transport,

@@ -1,9 +1,8 @@
 //! The log of events of a run: `RUN/events.jsonl`, a line an event, append-only.
 //!
 //! It is for people and for estimates; only outputs say which tasks are done. The process that
-//! schedules the tasks writes this file;
-//! each process on another machine has a file of its own in `RUN/events`, since appends of two
-//! machines to a shared file may mix.
+//! schedules the tasks writes this file; each process on another machine has a file of its own in
+//! `RUN/events`, since appends of two machines to a shared file may mix.
 
 use crate::base::error::{Error, Place, Result};
 use crate::base::num::ToU64;
@@ -242,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn events_are_read_back_as_written() {
         let run = tempfile::tempdir().unwrap();
         assert_eq!(EventLog::read(run.path()).unwrap(), []);
         let done = EventKind::Done {
@@ -290,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_line_is_left_out_and_an_odd_one_is_named() {
+    fn a_torn_line_is_ignored_and_an_invalid_one_is_reported() {
         let run = tempfile::tempdir().unwrap();
         let path = run.path().join(EVENTS_FILE);
         EventLog::append(run.path())

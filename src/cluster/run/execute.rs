@@ -57,8 +57,7 @@ impl TaskError {
 /// Runs a task of a plan unless its output is there already.
 ///
 /// `copies`: where copies of its documents are, if they were sent to this machine. May change the
-/// working directory of
-/// the process, as relative paths of documents start where the plan was made.
+/// working directory of the process, as relative paths of documents start where the plan was made.
 pub fn run_task(plan: &Plan, task: &Task, run: &Path, copies: Option<&Path>) -> Verdict {
     let execution = TaskExecution {
         plan,

@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_holds_what_happened_and_no_markup_from_outside() {
+    fn the_page_shows_all_events_and_escapes_markup() {
         let plan = tests::plan();
         let mut events = tests::events();
         let odd = "<script>alert(1)</script>\"'&\u{202e}";

@@ -205,8 +205,7 @@ impl RunSummary {
     /// are not given up. None before any task is done.
     ///
     /// A stage takes its bytes ÷ (rate of a slot × slots); with fewer tasks than slots, only as
-    /// many slots help. So 6 GB of map at 10 MB/s on 3 slots
-    /// take 200 s.
+    /// many slots help. So 6 GB of map at 10 MB/s on 3 slots take 200 s.
     pub fn seconds_left(&self, plan: &Plan, missing: &[&Task]) -> Option<u64> {
         let rates = self.rates(plan);
         let slots = self
@@ -458,7 +457,7 @@ pub mod tests {
     }
 
     #[test]
-    fn attempts_are_told_apart_and_added_up() {
+    fn attempts_are_distinguished_and_added_up() {
         let summary = RunSummary::new(&plan(), &events());
         let told: Vec<_> = summary
             .attempts
@@ -520,7 +519,7 @@ pub mod tests {
     }
 
     #[test]
-    fn the_time_left_is_that_of_each_stage() {
+    fn the_time_left_is_the_sum_of_the_stages() {
         let plan = plan();
         let summary = RunSummary::new(&plan, &events());
         let left = |ids: &[&str]| {
@@ -542,7 +541,7 @@ pub mod tests {
     }
 
     #[test]
-    fn what_was_not_heard_of_again_is_lost_and_what_overlaps_has_lanes() {
+    fn unfinished_attempts_are_lost_and_overlapping_ones_get_lanes() {
         let events = [
             event(1000, "m0", "a", 0, EventKind::Start),
             event(1100, "m1", "a", 0, EventKind::Start),

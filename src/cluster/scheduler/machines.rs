@@ -78,8 +78,7 @@ impl Transferred {
 }
 
 /// All machines of a run. Machine 0 is this machine. A store has the number of the machine that
-/// holds its files. Many threads
-/// call it at a time.
+/// holds its files. Many threads call it at a time.
 pub trait Machines: Sync {
     /// Lists the machines, this one first.
     fn list(&self) -> Vec<Machine>;

@@ -1,6 +1,5 @@
 //! Runs a plan on machines, or resumes it: each machine has a mover thread, which transfers inputs
-//! of tasks, and a thread for each
-//! slot, which runs tasks.
+//! of tasks, and a thread for each slot, which runs tasks.
 
 mod machines;
 mod placement;

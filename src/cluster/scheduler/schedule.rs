@@ -2,8 +2,8 @@
 //! has. Nothing here waits, reads or writes.
 //!
 //! Machine 0 is this machine, the others are hosts. A task runs only if a result needs its output
-//! and no machine has it: the
-//! outputs of a lost host are made again only if a task still needs them.
+//! and no machine has it: the outputs of a lost host are made again only if a task still needs
+//! them.
 
 use super::scheduled_task::{
     Assignment, Contact, MachineState, Requirement, ScheduledTask, maker_of,

@@ -42,7 +42,7 @@ fn plan(files: usize, hosts: usize) -> Plan {
     .0
 }
 
-/// Machines that only pretend, and fail as a list of numbers says.
+/// Simulated machines, which fail as a list of numbers says.
 struct SimulatedMachines<'p> {
     plan: &'p Plan,
     stores: Vec<Mutex<HashSet<String>>>,
@@ -50,7 +50,7 @@ struct SimulatedMachines<'p> {
     dies: (usize, usize),
     fails: Vec<u8>,
     calls: AtomicUsize,
-    /// How often a task is lost that is run here.
+    /// How often a task that runs on this machine is lost.
     lost_here: AtomicUsize,
     running: AtomicUsize,
     runs: Mutex<Vec<String>>,
@@ -235,7 +235,7 @@ fn the_number_of_tasks_at_a_time_is_bounded() {
 }
 
 #[test]
-fn a_task_that_was_lost_on_this_machine_runs_there_again() {
+fn a_task_lost_on_this_machine_runs_there_again() {
     let plan = plan(4, 2);
     let (failures, runs) = run_simulated(&plan, 2, (2, LOSES_ONE_HERE), Vec::new());
     assert_eq!((failures, runs.len()), (Vec::new(), plan.tasks.len()));
@@ -250,7 +250,7 @@ proptest! {
     fn a_run_survives_a_host_that_dies(after in 0_usize..60, fails in prop::collection::vec(0_u8..40, 80)) {
         let plan = plan(6, 3);
         let (failures, runs) = run_simulated(&plan, 3, (2, after), fails);
-        // Hosts may fail one after the other: then it is told, and never a task that failed.
+        // If all hosts fail, the outcome says so, and names no failed task.
         prop_assert!(failures.iter().all(|failure| matches!(failure.verdict, Verdict::Lost(_))));
         prop_assert!(!failures.is_empty() || runs.iter().any(|id| id == "gather"));
     }

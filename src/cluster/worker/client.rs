@@ -339,7 +339,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_before_the_first_line_is_skipped() {
+    fn shell_output_before_the_first_line_is_skipped() {
         let limit = Duration::from_secs(60);
         for noise in ["", "Welcome!\nLast login: never\n", "no line end"] {
             let text = format!("{noise}{}rest", hello());

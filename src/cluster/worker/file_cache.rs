@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_kept_by_their_content_and_the_oldest_go_first() {
+    fn files_are_cached_by_content_and_the_oldest_are_removed_first() {
         let work = tempfile::tempdir().unwrap();
         let cache = FileCache::new(work.path().join("cache"));
         let item = |name: &str, byte: u8| {

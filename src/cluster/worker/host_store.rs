@@ -1,12 +1,12 @@
 //! The files of one run on a host.
 //!
 //! ```text
-//! DIR/SUM-OWNER/             the checksum of the plan, and whose run it is: two runs of one plan do not meet
+//! DIR/SUM-OWNER/             the checksum of the plan, and whose run it is: two runs of one plan do not collide
 //!     plan.json
-//!     in/PATH                what was brought, PATH.items its checksums
-//!     out/PATH               what tasks made here, PATH.items its checksums
+//!     in/PATH                received files, PATH.items their checksums
+//!     out/PATH               outputs of tasks, PATH.items their checksums
 //!     documents/TASK/N       copies of the files of a slice
-//!     view/TASK              what one task sees: links to all of these, as in the directory of a run
+//!     view/TASK              the run directory as one task sees it: links to all of these
 //!     logs/TASK.log
 //! DIR/cache/SUM-BYTES        files that stay for later runs
 //! ```
@@ -174,7 +174,7 @@ impl HostStore {
         }
     }
 
-    /// Lists what is there and intact. Removes what dead processes left.
+    /// Lists the files that are intact. Removes leftovers of dead processes.
     pub fn inventory(&self, plan: &Plan) -> Result<Inventory, TransferError> {
         let mut inventory = Inventory::default();
         if self.is_run {

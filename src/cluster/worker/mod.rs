@@ -424,7 +424,7 @@ fn run_child(
         match events.recv() {
             Ok(WorkerEvent::Ended(_)) if is_gone => {
                 return Err(TransferError::Disconnected(
-                    "nobody is there any more".to_owned(),
+                    "the run has disconnected".to_owned(),
                 ));
             }
             Ok(WorkerEvent::Ended(status)) => {

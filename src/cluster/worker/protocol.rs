@@ -1,8 +1,8 @@
 //! The protocol between a run and a worker, or two workers, over stdin and stdout of the worker.
 //!
 //! The worker starts with a line of text, [`hello`]; whatever a shell prints before it is skipped.
-//! Then both ends send frames: messages are
-//! JSON, files are frames of data, and the worker sends signs of life. Each request has one answer.
+//! Then both ends send frames: messages are JSON, files are frames of data, and the worker sends
+//! signs of life. Each request has one answer.
 
 use crate::cluster::remote::{FrameKind, write_frame};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};

@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_usual_is_not_told() {
+    fn default_values_are_omitted_from_replies() {
         let found = |id: &str, similarity| ReplyMatch {
             id: id.to_owned(),
             similarity,

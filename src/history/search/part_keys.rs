@@ -137,7 +137,7 @@ impl BitCounts {
         self.prints += 1;
     }
 
-    /// The masks of each part: so many address bits, and `room` of the others for the rest.
+    /// The masks of each part: `address_bits` bits for the address, and `room` of the others for the rest.
     pub fn masks(&self, address_bits: impl Fn(usize) -> u32, room: u32) -> Vec<PartMasks> {
         let mask = |part: usize| {
             let mut bits: Vec<usize> = (0..PART_BITS).collect();
@@ -213,7 +213,7 @@ impl BitFlips {
         Self { numbers, ends }
     }
 
-    /// The numbers with at most so many ones.
+    /// The numbers with at most this many ones.
     #[inline(always)]
     pub fn up_to(&self, ones: u32) -> &[u32] {
         &self.numbers[..self.ends[self.ends.len().min(ones.to_usize() + 1) - 1]]
@@ -266,7 +266,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn spheres_are_all_there() {
+    fn spheres_contain_all_numbers() {
         for bits in 0..10 {
             for ones in 0..10 {
                 let seen: Vec<u32> = NumbersWithOnes::new(bits, ones).collect();
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn flips_are_all_there() {
+    fn all_flips_are_generated() {
         let flips = BitFlips::of(9);
         assert_eq!(
             (

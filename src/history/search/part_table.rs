@@ -234,8 +234,8 @@ impl<'t> PartTableReader<'t> {
         Ok(slots)
     }
 
-    /// Calls with those of `count` slots from `from` on whose upper half differs from that of the
-    /// rest in at most so many bits.
+    /// Calls `call` with those of `count` slots from `from` on whose upper half differs from that of
+    /// `near.0` in at most `near.1` bits.
     #[inline(always)]
     pub fn near<const AVX2: bool>(
         self,
@@ -381,7 +381,7 @@ mod tests {
 
         /// With few different words, many prints have the same address.
         #[test]
-        fn what_is_written_is_read(words in prop::collection::vec(0_u64..40, 1..600), step in 1_usize..50, bits in prop_oneof![9 => 0_u32..9, 1 => 18_u32..21], part in 0_usize..8) {
+        fn events_are_read_back_as_written(words in prop::collection::vec(0_u64..40, 1..600), step in 1_usize..50, bits in prop_oneof![9 => 0_u32..9, 1 => 18_u32..21], part in 0_usize..8) {
             let prints: Vec<Print> = words.iter().map(|word| Print([word.wrapping_mul(0x9e37_79b9_7f4a_7c15); 4])).collect();
             let mut ones = BitCounts::new();
             prints.iter().for_each(|print| ones.count(print));

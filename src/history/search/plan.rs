@@ -291,7 +291,7 @@ pub mod tests {
     }
 
     #[test]
-    fn steps_go_round_if_nothing_is_known() {
+    fn steps_alternate_between_parts_without_statistics() {
         let steps = LookupSteps::usual::<Segment>(18, 20_000_000);
         let tables = PARTS - 1;
         assert!(steps.costs.len() > 4 * tables && steps.costs.is_sorted());
@@ -324,7 +324,7 @@ pub mod tests {
     }
 
     #[test]
-    fn a_sample_tells_what_is_crowded() {
+    fn a_sample_finds_crowded_parts() {
         let mut state = 7_u64;
         let mut next = || {
             state = state

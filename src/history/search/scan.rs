@@ -302,7 +302,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn halves_that_are_near_are_all_found() {
+    fn all_near_halves_are_found() {
         let halves: Vec<u16> = (0_u32..80)
             .map(|half| (half.wrapping_mul(0x9e37_79b9) >> 16) as u16)
             .collect();
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_that_are_near_are_all_found() {
+    fn all_near_slots_are_found() {
         let slots: Vec<Slot> = (0_u32..5003)
             .map(|slot| slot.wrapping_mul(0x9e37_79b9).to_le_bytes())
             .collect();

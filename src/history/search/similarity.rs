@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_are_as_worked_out() {
+    fn bounds_match_values_computed_by_hand() {
         let ratio: Ratio = "0.94".parse().unwrap();
         assert_eq!(
             (ratio.max_distance(130), ratio.cardinality_range(130)),
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_similarity_tells_its_likeness() {
+    fn a_decimal_similarity_gives_back_its_fraction() {
         for union in 1..=256_u32 {
             for shared in 0..=union {
                 let similarity = PrintSimilarity { shared, union };
@@ -314,7 +314,7 @@ mod tests {
 
     /// For every pair of cardinalities and every distance.
     #[test]
-    fn bounds_lose_nothing() {
+    fn bounds_exclude_no_match() {
         for text in ["0.94", "0.8", "0.5", "0.01", "1", "0"] {
             let ratio: Ratio = text.parse().unwrap();
             for one in 0..=256_u32 {

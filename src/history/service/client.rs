@@ -423,7 +423,7 @@ mod tests {
     /// A client that does not read its answers is not read from until it does; it gets every byte,
     /// in order.
     #[test]
-    fn answers_wait_for_who_is_slow() {
+    fn answers_to_a_slow_client_are_buffered() {
         let (mut client, mut other) = client();
         let (line, mut sent) = (format!("{}\n", "x".repeat(999)), 0);
         while client.is_listened_to() {

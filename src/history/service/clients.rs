@@ -251,7 +251,7 @@ mod tests {
 
     /// Clients without memory are not polled: they get a turn when there is some.
     #[test]
-    fn who_waits_for_memory_sleeps_until_there_is_some() {
+    fn a_client_that_waits_for_memory_sleeps_until_some_is_free() {
         let mut clients = ServiceClients::new(1 << 20);
         let mut others = Vec::new();
         for _ in 0..2 {

@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_ask_for_one_thing() {
+    fn a_line_is_one_request() {
         let print = "0".repeat(64);
         assert_eq!(told(r#"{"id":"a","text":"b"}"#), "a true None");
         assert_eq!(
@@ -357,7 +357,7 @@ mod tests {
 
     /// Documents may have any fields; only three of them say how to answer.
     #[test]
-    fn fields_of_documents_are_their_own() {
+    fn fields_of_documents_are_not_commands() {
         assert_eq!(
             told(r#"{"id":"a","text":"b","remove":["c"],"hello":"d"}"#),
             "a true None"
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_may_ask_for_less_than_the_service_gives() {
+    fn a_request_may_restrict_the_answer() {
         assert_eq!(
             told(r#"{"id":"a","text":"b","min_similarity":0.95}"#),
             "a Some(0.95) None"
@@ -386,7 +386,7 @@ mod tests {
 
     /// None of them is silently ignored.
     #[test]
-    fn fields_with_a_wrong_value_are_named() {
+    fn fields_with_an_invalid_value_are_named() {
         let print = "0".repeat(64);
         let similarity = "it must be a similarity from 0 to 1, such as 0.94 or \"94%\"";
         for (field, expected) in [
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_lines_are_told_by_their_number() {
+    fn errors_name_the_number_of_the_line() {
         assert_eq!(told("x"), "line 7: not JSON: expected value at column 1");
         assert_eq!(told(r#"{"id":"a"}"#), "line 7: no field 'text' with a text");
         assert_eq!(

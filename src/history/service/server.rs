@@ -451,7 +451,7 @@ mod tests {
 
     /// Neither the sender nor the reader waits for ever.
     #[test]
-    fn a_panic_ends_the_server_and_is_told() {
+    fn a_panic_ends_the_server_with_an_error() {
         let directory = tempfile::tempdir().unwrap();
         let options = ServiceOptions {
             address: ServiceAddress::Unix(directory.path().join("s")),

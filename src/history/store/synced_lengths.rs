@@ -1,7 +1,7 @@
 //! How many bytes of each journal are known to be on disk: the file `synced`.
 //!
 //! A journal that ends early looks the same whether a machine died before its end was on disk or
-//! somebody truncated it. So after each sync of a journal its length is noted here. The note need
+//! another program truncated it. So after each sync of a journal its length is noted here. The note need
 //! not be synced itself: after a crash it may be too low, never too high. It is synced when a
 //! journal is full, before any length of the next one is noted, and when a writer closes.
 //!
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn noted_lengths_survive_a_torn_write() {
+    fn recorded_lengths_survive_a_torn_write() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(NAME);
         SyncedLengths::create(directory.path()).unwrap();

@@ -104,7 +104,7 @@ fn removed_and_forgotten_entries_are_not_found() {
         .unwrap()
         .0;
         assert_eq!(again(&mut history, 4500).is_some(), is_found, "{age}");
-        // Files of which nothing is left are gone, those that were being merged included; what is in memory is not yet.
+        // Empty files are deleted, also those that were being merged; entries in memory are still there.
         history.collect_finished_jobs(true).unwrap();
         assert_eq!(
             history.entries() < 300,
@@ -169,7 +169,7 @@ impl Model {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Documents that come again, with the same text and with another, one by one and together, in memory and in files, also when few are remembered.
+    /// Documents are repeated with the same text and with another, one by one and together, in memory and in files, also when few are remembered.
     #[test]
     fn a_repeated_document_gets_its_first_answer_and_is_stored_once(
         prints in prints(12),
@@ -291,7 +291,7 @@ fn a_whole_history_is_verified_and_counted() {
     assert!(stats.removed <= 40, "{stats:?}");
 }
 
-/// A commit may be on disk, and the entry that it says is removed not: its number is that of another one later.
+/// A commit may be on disk without the entry that it removes; another entry gets its number later.
 #[test]
 fn the_removal_of_a_lost_entry_does_not_remove_another() {
     let directory = tempfile::tempdir().unwrap();

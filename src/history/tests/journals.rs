@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Of four journals none need be on disk when the machine dies: whatever is whole is there, numbers are not given twice, and all answers are right.
+/// None of four journals needs to be on disk when the machine dies: complete groups are kept, no number is given twice, and all answers are right.
 #[test]
 fn every_journal_may_be_torn() {
     let (prints, limits) = (
@@ -147,8 +147,8 @@ fn synced_journals(directory: &std::path::Path) {
     }
 }
 
-/// Bytes that were never synced follow all that was, in a journal that is not the last one: nothing is lost, readers pass over them, and the next writer
-/// drops them and says so.
+/// Unsynced bytes follow the synced ones in a journal that is not the last: nothing is lost, readers skip them, and the next writer
+/// drops and reports them.
 #[test]
 fn unfinished_groups_are_dropped_and_reported() {
     for number in 1..=3 {

@@ -145,7 +145,7 @@ fn options(threads: usize) -> StoreOptions {
     }
 }
 
-/// Many prints of which every fifth is near one before it.
+/// Many prints of which every fifth is near an earlier one.
 fn many(count: usize, seed: u64) -> Vec<Print> {
     let mut state = seed;
     let mut next = || {

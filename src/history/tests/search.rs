@@ -14,7 +14,7 @@ proptest! {
         let (directory, stop) = (tempfile::tempdir().unwrap(), AtomicBool::new(false));
         let path = |name: &str| directory.path().join(name);
         let first = write_segment(&[&one], &|_, _| true, 0, &path("a"), &stop).unwrap();
-        // The rest, from a source in which what is in the first is not kept.
+        // The rest, from a source without the entries of the first.
         let second = write_segment(&[&two], &|sequence, _| sequence >= cut.to_u64(), 0, &path("b"), &stop).unwrap();
         let sources: Vec<&dyn EntrySource> = first.iter().chain(&second).map(|segment| segment as &dyn EntrySource).collect();
         let mut merged = write_segment(&sources, &|_, _| true, 2, &path("c"), &stop).unwrap().unwrap();
@@ -25,7 +25,7 @@ proptest! {
         prop_assert_eq!(&found(&prints, min_similarity, top, &[&searching(&merged)]), &expected);
         prop_assert_eq!(&found(&prints, min_similarity, top, &parts), &expected);
         prop_assert_eq!(&found(&prints, min_similarity, top, &[&searching(&two)]), &expected);
-        // Every plan finds the same.
+        // Every plan finds the same entries.
         merged.steps = steps;
         prop_assert_eq!(&found(&prints, min_similarity, top, &[&searching(&merged)]), &expected);
         for (number, print) in prints.iter().enumerate() {

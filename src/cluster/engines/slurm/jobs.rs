@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_packed_and_split() {
+    fn unfinished_elements_are_packed_and_split_into_arrays() {
         let tasks = tasks(10);
         let stage = stage(&tasks);
         let missing = |numbers: &'static [usize]| move |task: &Task| numbers.contains(&task.number);
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn large_stages_are_packed_by_themselves() {
+    fn large_stages_are_packed_by_default() {
         let tasks = tasks(4096);
         let stage = stage(&tasks);
         assert_eq!(stage.each(None), 5);
@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn the_script_is_what_a_person_would_write() {
+    fn the_script_has_the_expected_text() {
         let (tasks, options) = (
             tasks(5),
             SlurmOptions {

@@ -2,8 +2,8 @@
 //! watched.
 //!
 //! The queue is a hint only. A task is done when its output is there; a job that left the queue and
-//! whose output does not appear
-//! within some seconds has failed. Accounting is not used: many sites have none.
+//! whose output does not appear within some seconds has failed. Accounting is not used: many sites
+//! have none.
 
 mod jobs;
 
@@ -531,7 +531,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn jobs_are_remembered() {
+    fn submitted_jobs_are_stored_and_read_back() {
         let run = tempfile::tempdir().unwrap();
         let mut record = SubmittedJobs::read(run.path()).unwrap();
         assert_eq!(record.jobs, []);
