@@ -4,8 +4,7 @@ use super::args::parse_size;
 #[cfg(feature = "ssh")]
 use crate::cluster::remote::{Ssh, SshOptions};
 use crate::cluster::{
-    Host, HostStore, LocalMachine, RunOptions, SshEngine, SshEngineOptions, WorkerOptions,
-    is_program,
+    Host, HostStore, Plan, SshEngineOptions, SshSetup, WorkerOptions, is_program,
     remote::{RemoteCommand, Transport, split_words},
     serve,
 };
@@ -154,12 +153,8 @@ impl FleetArgs {
             .map(|(_, name)| name)
     }
 
-    /// The engine for the hosts of a plan; `local` runs the central tasks.
-    pub fn engine<'p>(
-        &self,
-        local: LocalMachine<'p>,
-        run_options: RunOptions,
-    ) -> Result<SshEngine<'p>, anyhow::Error> {
+    /// How to reach the hosts of a plan; `program` is the one to copy to them, if asked for.
+    pub fn setup(&self, plan: &Plan, program: &Path) -> Result<SshSetup, anyhow::Error> {
         let words = |text: &str| split_words(text).map_err(anyhow::Error::msg);
         let peer_rsh = self.peer_rsh.as_deref().unwrap_or(PEER_RSH);
         let peer_rsh = (peer_rsh != "none").then(|| words(peer_rsh)).transpose()?;
@@ -168,7 +163,7 @@ impl FleetArgs {
                 .program
                 .clone()
                 .unwrap_or_else(|| "dedup-shard".to_owned()),
-            ship: self.ship_binaries.then(|| local.program.clone()),
+            ship: self.ship_binaries.then(|| program.to_owned()),
             peer_rsh,
             hello: self.connect_timeout.unwrap_or(CONNECT_TIMEOUT) + START,
             stall: self.stall.unwrap_or(STALL),
@@ -177,13 +172,15 @@ impl FleetArgs {
         };
         let rsh = self.rsh.as_deref().map(words).transpose()?;
         let connect = |host: &Host| self.transport(host, rsh.as_deref());
-        let transports = local
-            .plan
+        let transports = plan
             .hosts
             .iter()
             .map(connect)
             .collect::<Result<Vec<_>, _>>()?;
-        Ok(SshEngine::new(local, run_options, options, transports))
+        Ok(SshSetup {
+            options,
+            transports,
+        })
     }
 
     fn transport(

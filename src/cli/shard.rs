@@ -19,14 +19,14 @@ use crate::{
         num::{ToU64, ToUsize},
     },
     cluster::{
-        DEFAULT_RETRIES, EXIT_LOST, Engine, EventLog, Failure, LocalEngine, LocalMachine,
+        DEFAULT_RETRIES, ENGINES, EXIT_LOST, Engine, EngineEntry, EngineSetup, EventLog, Failure,
         OutputState, Plan, RunInput, RunLock, RunObserver, RunOptions, RunOutcome, RunSummary,
         TaskError, TaskKind, TaskWork, Verdict, clean, enter_directory, gather_index, gather_needs,
         has_file, input_of, output_state, run_task, write_input, write_report,
     },
 };
 use anyhow::Context;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum, builder::PossibleValue};
 use std::{
     env, io,
     path::{Path, PathBuf},
@@ -72,14 +72,33 @@ struct OfRun {
     run: PathBuf,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum EngineName {
-    /// Processes of this machine
-    Local,
-    /// The hosts of the plan, over SSH
-    Ssh,
-    /// Job arrays of a Slurm cluster, whose nodes all see the run, the documents and this program
-    Slurm,
+/// An engine of [`ENGINES`].
+#[derive(Debug, Clone, Copy)]
+struct EngineName(&'static EngineEntry);
+
+impl EngineName {
+    fn is(self, name: &str) -> bool {
+        self.0.name == name
+    }
+}
+
+impl ValueEnum for EngineName {
+    fn value_variants<'a>() -> &'a [Self] {
+        static ALL: [EngineName; ENGINES.len()] = {
+            let mut all = [EngineName(&ENGINES[0]); ENGINES.len()];
+            let mut number = 1;
+            while number < ENGINES.len() {
+                all[number] = EngineName(&ENGINES[number]);
+                number += 1;
+            }
+            all
+        };
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.0.name).help(self.0.help))
+    }
 }
 
 #[derive(Args, Debug)]
@@ -87,7 +106,7 @@ struct RunTasksArgs {
     #[command(flatten)]
     of: OfRun,
     /// Who runs the tasks
-    #[arg(long, value_enum, default_value_t = EngineName::Local)]
+    #[arg(long, value_enum, default_value = ENGINES[0].name)]
     engine: EngineName,
     /// How many tasks at a time, on all hosts together [default: one a core of this machine, as many as hosts have slots, or what the cluster lets run]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
@@ -111,7 +130,7 @@ struct CleanArgs {
     #[command(flatten)]
     _quiet: QuietArgs,
     /// Where else: ssh removes the run from the hosts of the plan, too
-    #[arg(long, value_enum, default_value_t = EngineName::Local)]
+    #[arg(long, value_enum, default_value = ENGINES[0].name)]
     engine: EngineName,
     #[command(flatten)]
     fleet: FleetArgs,
@@ -288,12 +307,12 @@ fn ensure_meant_for(
     fleet: &FleetArgs,
     slurm: Option<&SlurmArgs>,
 ) -> Result<(), anyhow::Error> {
-    if let Some(flag) = fleet.given().filter(|_| !matches!(engine, EngineName::Ssh)) {
+    if let Some(flag) = fleet.given().filter(|_| !engine.is("ssh")) {
         anyhow::bail!("{flag} is for --engine ssh only");
     }
     if let Some(flag) = slurm
         .and_then(SlurmArgs::given)
-        .filter(|_| !matches!(engine, EngineName::Slurm))
+        .filter(|_| !engine.is("slurm"))
     {
         anyhow::bail!("{flag} is for --engine slurm only");
     }
@@ -302,7 +321,7 @@ fn ensure_meant_for(
 
 fn run_all(args: &RunTasksArgs) -> Result<ExitCode, anyhow::Error> {
     ensure_meant_for(args.engine, &args.fleet, Some(&args.slurm))?;
-    if args.retries.is_some() && matches!(args.engine, EngineName::Slurm) {
+    if args.retries.is_some() && args.engine.is("slurm") {
         anyhow::bail!(
             "--retries is not for --engine slurm, where --requeues says how often a job is run again"
         );
@@ -330,29 +349,44 @@ fn run_all(args: &RunTasksArgs) -> Result<ExitCode, anyhow::Error> {
     Ok(tell_failures(&failures))
 }
 
-/// The engines by name: one row each.
+/// A run for an engine, with defaults for all that the flags of hosts do not say.
+fn setup<'p>(
+    engine: EngineName,
+    fleet: &FleetArgs,
+    plan: &'p Plan,
+    directory: &'p Path,
+) -> Result<EngineSetup<'p>, anyhow::Error> {
+    let program = env::current_exe().context("dedup-shard")?;
+    let ssh = engine.is("ssh").then(|| fleet.setup(plan, &program));
+    Ok(EngineSetup {
+        plan,
+        directory,
+        slots: 1,
+        options: RunOptions {
+            retries: DEFAULT_RETRIES,
+            max_tasks: None,
+        },
+        ssh: ssh.transpose()?,
+        slurm: None,
+        program,
+    })
+}
+
 fn engine<'p>(
     args: &RunTasksArgs,
     plan: &'p Plan,
     directory: &'p Path,
 ) -> Result<Box<dyn Engine + 'p>, anyhow::Error> {
-    let slots = u32::try_from(threads_of(args.jobs)).unwrap_or(1);
-    let machine = || local_machine(plan, directory, slots);
-    let options = RunOptions {
-        retries: args.retries.unwrap_or(DEFAULT_RETRIES),
-        max_tasks: args.jobs.map(ToUsize::to_usize),
+    let setup = EngineSetup {
+        slots: u32::try_from(threads_of(args.jobs)).unwrap_or(1),
+        options: RunOptions {
+            retries: args.retries.unwrap_or(DEFAULT_RETRIES),
+            max_tasks: args.jobs.map(ToUsize::to_usize),
+        },
+        slurm: Some(args.slurm.options(args.jobs)?),
+        ..setup(args.engine, &args.fleet, plan, directory)?
     };
-    Ok(match args.engine {
-        EngineName::Local => Box::new(LocalEngine {
-            machine: machine()?,
-            options: RunOptions {
-                max_tasks: None,
-                ..options
-            },
-        }),
-        EngineName::Ssh => Box::new(args.fleet.engine(machine()?, options)?),
-        EngineName::Slurm => Box::new(args.slurm.engine(plan, directory, args.jobs)?),
-    })
+    Ok((args.engine.0.build)(setup)?)
 }
 
 fn run_engine(
@@ -363,7 +397,7 @@ fn run_engine(
     let bytes = plan.tasks.iter().map(|task| task.bytes).sum();
     let bar = TaskBar::new(args.quiet, plan.tasks.len().to_u64(), bytes);
     let mut console = RunConsole::new(name::<Arguments>(), bar, args.quiet);
-    if matches!(args.engine, EngineName::Slurm) {
+    if args.engine.is("slurm") {
         console.catch_signals()?;
     }
     let outcome = engine(args, plan, directory)?.run(&mut console);
@@ -397,17 +431,8 @@ fn run_clean(args: &CleanArgs) -> Result<ExitCode, anyhow::Error> {
     let (plan, directory) = args.of.open()?;
     let _lock = RunLock::take(&directory)?;
     clean(&directory)?;
-    let missed = match args.engine {
-        EngineName::Local | EngineName::Slurm => Vec::new(),
-        EngineName::Ssh => {
-            let options = RunOptions {
-                retries: DEFAULT_RETRIES,
-                max_tasks: None,
-            };
-            let machine = local_machine(&plan, &directory, 1)?;
-            args.fleet.engine(machine, options)?.clean()
-        }
-    };
+    let setup = setup(args.engine, &args.fleet, &plan, &directory)?;
+    let missed = (args.engine.0.build)(setup)?.clean();
     missed
         .iter()
         .for_each(|what| say_lines(&format!("{}: {what}", name::<Arguments>())));
@@ -416,19 +441,6 @@ fn run_clean(args: &CleanArgs) -> Result<ExitCode, anyhow::Error> {
     } else {
         EXIT_LOST
     }))
-}
-
-fn local_machine<'p>(
-    plan: &'p Plan,
-    run: &Path,
-    slots: u32,
-) -> Result<LocalMachine<'p>, anyhow::Error> {
-    Ok(LocalMachine {
-        plan,
-        program: env::current_exe().context("dedup-shard")?,
-        run: run.to_owned(),
-        slots,
-    })
 }
 
 /// What could not be used, the account of what was read, and what the exit status says of it.

@@ -137,8 +137,6 @@ impl JobLog {
     }
 }
 
-const REQUEUES: u32 = 3;
-
 impl SlurmArgs {
     /// The first of these that was given, if any.
     pub fn given(&self) -> Option<&'static str> {
@@ -154,22 +152,17 @@ impl SlurmArgs {
             .map(|(_, name)| name)
     }
 
-    /// The engine that submits jobs; `jobs`: how many of a stage at a time.
-    pub fn engine<'p>(
-        &self,
-        plan: &'p Plan,
-        run: &'p Path,
-        jobs: Option<u32>,
-    ) -> Result<SlurmEngine<'p>, anyhow::Error> {
-        let options = SlurmOptions {
-            program: env::current_exe().context("dedup-shard")?,
+    /// How to submit jobs; `jobs`: how many of a stage at a time.
+    pub fn options(&self, jobs: Option<u32>) -> Result<SlurmOptions, anyhow::Error> {
+        let defaults = SlurmOptions::new(env::current_exe().context("dedup-shard")?);
+        Ok(SlurmOptions {
             jobs,
             tasks_per_job: self.tasks_per_job,
-            retries: self.requeues.unwrap_or(REQUEUES),
+            retries: self.requeues.unwrap_or(defaults.retries),
             sbatch: self.sbatch_arg.clone(),
             leaves_jobs: self.leave_jobs,
-        };
-        Ok(SlurmEngine { plan, run, options })
+            ..defaults
+        })
     }
 
     /// Writes the script that would submit the jobs to stdout.
@@ -179,7 +172,8 @@ impl SlurmArgs {
         run: &Path,
         jobs: Option<u32>,
     ) -> Result<ExitCode, anyhow::Error> {
-        let script = self.engine(plan, run, jobs)?.script()?;
+        let options = self.options(jobs)?;
+        let script = SlurmEngine { plan, run, options }.script()?;
         Output::open(None, false)?.write_all(script.as_bytes())?;
         Ok(ExitCode::SUCCESS)
     }

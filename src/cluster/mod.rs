@@ -33,9 +33,9 @@ mod scheduler;
 mod worker;
 
 pub use engines::{
-    DEFAULT_RETRIES, EXIT_LOST, Engine, Failure, LocalEngine, LocalMachine, QueuedJob, RunObserver,
-    RunOptions, RunOutcome, SlurmEngine, SlurmOptions, SshEngine, SshEngineOptions, TaskStage,
-    Verdict, is_program, ranges,
+    DEFAULT_RETRIES, ENGINES, EXIT_LOST, Engine, EngineEntry, EngineSetup, Failure, LocalEngine,
+    LocalMachine, QueuedJob, RunObserver, RunOptions, RunOutcome, SlurmEngine, SlurmOptions,
+    SshEngine, SshEngineOptions, SshSetup, TaskStage, Verdict, is_program, ranges,
 };
 pub use plan::{
     BaseIndex, BlotRange, GatheredFiles, Host, MappedSlice, Plan, PlanOptions, PlannedSlice,

@@ -1,6 +1,6 @@
 //! The engine `local`: processes of this machine.
 
-use super::{Engine, RunObserver, RunOptions, RunOutcome, Verdict};
+use super::{Engine, EngineSetup, RunObserver, RunOptions, RunOutcome, Verdict};
 use crate::{
     base::error::{Error, Result},
     cluster::{
@@ -21,6 +21,17 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
+
+/// Makes the engine for a run. The slots alone limit the number of tasks.
+pub fn build(setup: EngineSetup<'_>) -> Result<Box<dyn Engine + '_>> {
+    Ok(Box::new(LocalEngine {
+        machine: setup.local_machine(),
+        options: RunOptions {
+            max_tasks: None,
+            ..setup.options
+        },
+    }))
+}
 
 /// Runs tasks as processes of this machine.
 pub struct LocalEngine<'p> {

@@ -1,6 +1,6 @@
 //! Engines: where the tasks of a plan run.
 //!
-//! An engine is one file here and one row in the table of the command line. [`local`] and [`ssh`]
+//! An engine is one file here and one row of [`ENGINES`]. [`local`] and [`ssh`]
 //! give their machines to the [scheduler](crate::cluster::scheduler); [`slurm`] submits job arrays,
 //! which a cluster schedules by itself.
 
@@ -12,10 +12,79 @@ mod ssh;
 pub use local::{LocalEngine, LocalMachine, open_log};
 pub use ship_program::is_program;
 pub use slurm::{QueuedJob, SlurmEngine, SlurmOptions, TaskStage, ranges};
-pub use ssh::{SshEngine, SshEngineOptions};
+pub use ssh::{SshEngine, SshEngineOptions, SshSetup};
 
-use crate::{base::error::Result, cluster::plan::Task};
-use std::{os::unix::process::ExitStatusExt, process::ExitStatus, thread, time::Duration};
+use crate::{
+    base::error::Result,
+    cluster::plan::{Plan, Task},
+};
+use std::{
+    os::unix::process::ExitStatusExt,
+    path::{Path, PathBuf},
+    process::ExitStatus,
+    thread,
+    time::Duration,
+};
+
+/// All engines; the first is the default.
+pub const ENGINES: [EngineEntry; 3] = [
+    EngineEntry {
+        name: "local",
+        help: "Processes of this machine",
+        build: local::build,
+    },
+    EngineEntry {
+        name: "ssh",
+        help: "The hosts of the plan, over SSH",
+        build: ssh::build,
+    },
+    EngineEntry {
+        name: "slurm",
+        help: "Job arrays of a Slurm cluster, whose nodes all see the run, the documents and this program",
+        build: slurm::build,
+    },
+];
+
+/// An engine that a user can choose.
+#[derive(Debug)]
+pub struct EngineEntry {
+    /// The name by which users choose it.
+    pub name: &'static str,
+    /// One line for the help.
+    pub help: &'static str,
+    /// Makes the engine for a run.
+    pub build: for<'p> fn(EngineSetup<'p>) -> Result<Box<dyn Engine + 'p>>,
+}
+
+/// A run, and the options of all engines; each engine takes its own.
+pub struct EngineSetup<'p> {
+    /// The plan.
+    pub plan: &'p Plan,
+    /// The directory of the run.
+    pub directory: &'p Path,
+    /// The path of dedup-shard on this machine.
+    pub program: PathBuf,
+    /// How many tasks this machine runs at a time.
+    pub slots: u32,
+    /// How the scheduler carries out the run.
+    pub options: RunOptions,
+    /// How to reach the hosts of the plan; required by `ssh`.
+    pub ssh: Option<SshSetup>,
+    /// How to submit jobs; if not set, `slurm` uses the defaults.
+    pub slurm: Option<SlurmOptions>,
+}
+
+impl<'p> EngineSetup<'p> {
+    /// This machine, as an engine sees it.
+    fn local_machine(&self) -> LocalMachine<'p> {
+        LocalMachine {
+            plan: self.plan,
+            program: self.program.clone(),
+            run: self.directory.to_owned(),
+            slots: self.slots,
+        }
+    }
+}
 
 /// Runs the tasks of a plan.
 pub trait Engine {

@@ -39,6 +39,23 @@ pub struct SlurmOptions {
     pub leaves_jobs: bool,
 }
 
+/// The default of [`SlurmOptions::retries`].
+const RETRIES: u32 = 3;
+
+impl SlurmOptions {
+    /// The defaults; `program` is the path of dedup-shard, where all nodes see it.
+    pub fn new(program: PathBuf) -> Self {
+        Self {
+            program,
+            jobs: None,
+            tasks_per_job: None,
+            retries: RETRIES,
+            sbatch: Vec::new(),
+            leaves_jobs: false,
+        }
+    }
+}
+
 /// What one call of sbatch submits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobArray {

@@ -14,7 +14,7 @@ use crate::base::{
     files::{atomic_dir, durable},
 };
 use crate::cluster::{
-    engines::{Engine, Failure, RunObserver, RunOutcome, Verdict},
+    engines::{Engine, EngineSetup, Failure, RunObserver, RunOutcome, Verdict},
     plan::{Plan, Task},
     run::event_log::{Event, EventKind, EventLog},
     run::output_state::unfinished_tasks,
@@ -119,6 +119,17 @@ fn max_array_size() -> usize {
 fn missing_arrays(jobs: &SlurmJobs<'_>, plan: &Plan, run: &Path) -> Vec<JobArray> {
     let unfinished = unfinished_tasks(plan, run);
     jobs.arrays(|task| unfinished.contains(&task), max_array_size())
+}
+
+/// Makes the engine for a run.
+pub fn build(setup: EngineSetup<'_>) -> Result<Box<dyn Engine + '_>> {
+    Ok(Box::new(SlurmEngine {
+        plan: setup.plan,
+        run: setup.directory,
+        options: setup
+            .slurm
+            .unwrap_or_else(|| SlurmOptions::new(setup.program)),
+    }))
 }
 
 /// Runs tasks as jobs of a Slurm cluster.

@@ -4,7 +4,9 @@ mod host;
 
 pub use host::SshEngineOptions;
 
-use super::{Engine, LocalMachine, RunObserver, RunOptions, RunOutcome, Verdict, open_log};
+use super::{
+    Engine, EngineSetup, LocalMachine, RunObserver, RunOptions, RunOutcome, Verdict, open_log,
+};
 use crate::{
     base::{
         error::{Error, Result},
@@ -38,6 +40,28 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// How the hosts of a plan are reached.
+pub struct SshSetup {
+    /// How workers are started and supervised.
+    pub options: SshEngineOptions,
+    /// One transport for each host of the plan.
+    pub transports: Vec<Box<dyn Transport>>,
+}
+
+/// Makes the engine for a run.
+pub fn build(mut setup: EngineSetup<'_>) -> Result<Box<dyn Engine + '_>> {
+    let Some(hosts) = setup.ssh.take() else {
+        return Err(Error::Usage(
+            "the engine ssh needs a transport for each host".to_owned(),
+        ));
+    };
+    Ok(Box::new(SshEngine::new(
+        setup.local_machine(),
+        setup.options,
+        hosts,
+    )))
+}
+
 /// Runs tasks on the hosts of a plan, over SSH.
 pub struct SshEngine<'p> {
     hosts: SshHosts<'p>,
@@ -45,15 +69,10 @@ pub struct SshEngine<'p> {
 }
 
 impl<'p> SshEngine<'p> {
-    /// `local` runs the central tasks; `transports`: how each host of the plan is reached.
-    pub fn new(
-        local: LocalMachine<'p>,
-        options: RunOptions,
-        hosts: SshEngineOptions,
-        transports: Vec<Box<dyn Transport>>,
-    ) -> Self {
+    /// `local` runs the central tasks.
+    pub fn new(local: LocalMachine<'p>, options: RunOptions, hosts: SshSetup) -> Self {
         Self {
-            hosts: SshHosts::new(local, hosts, transports),
+            hosts: SshHosts::new(local, hosts.options, hosts.transports),
             options,
         }
     }
