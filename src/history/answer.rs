@@ -13,7 +13,8 @@ use super::{
     },
     store::{
         history::{History, SOLO_SEARCH, SegmentState},
-        journal::{JournalRecord, SyncPolicy},
+        journal::SyncPolicy,
+        journal_format::JournalRecord,
         memtable::NewEntry,
     },
 };

@@ -2,7 +2,8 @@
 
 use super::{
     background::{BackgroundWorker, CommitJob, DropFilter, JobInputs, SegmentJob},
-    journal::{Journal, JournalDirectory, JournalLength, JournalRecord, SyncPolicy},
+    journal::{Journal, JournalDirectory, JournalLength, SyncPolicy},
+    journal_format::JournalRecord,
     manifest::{HistoryManifest, journal_path, segment_path},
     memtable::{MAX_MEMTABLE_ENTRIES, Memtable},
     next_journal::NextJournal,

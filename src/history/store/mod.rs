@@ -5,6 +5,7 @@ pub(super) mod compaction;
 pub(super) mod history;
 pub(super) mod id_map;
 pub(super) mod journal;
+pub(super) mod journal_format;
 pub(super) mod manifest;
 pub(super) mod memtable;
 pub(super) mod next_journal;

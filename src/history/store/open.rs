@@ -3,10 +3,8 @@
 use super::{
     background::BackgroundWorker,
     history::{History, SOLO_SEARCH, SegmentState, StoreOptions, WriterState},
-    journal::{
-        Journal, JournalDirectory, JournalLength, JournalRecord, ReplayedJournal, SyncPolicy,
-        is_blank, replay,
-    },
+    journal::{Journal, JournalDirectory, JournalLength, SyncPolicy},
+    journal_format::{JournalRecord, ReplayedJournal, is_blank, replay},
     manifest::{HistoryManifest, ensure_new, journal_path},
     memtable::Memtable,
     retry::{RetryQueue, count_within},

@@ -14,7 +14,8 @@ use super::{
         similarity::BestMatches,
     },
     store::{
-        journal::{JournalDirectory, JournalRecord, SyncPolicy, replay},
+        journal::{JournalDirectory, SyncPolicy},
+        journal_format::{JournalRecord, replay},
         manifest::{HistoryManifest, journal_path},
         memtable::{Memtable, NewEntry},
         segment_writer::write_segment,
