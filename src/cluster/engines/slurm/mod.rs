@@ -5,13 +5,16 @@
 //! whose output does not appear within some seconds has failed. Accounting is not used: many sites
 //! have none.
 
+mod commands;
 mod jobs;
+mod submitted;
 
+pub use commands::QueuedJob;
 pub use jobs::{SlurmOptions, TaskStage, ranges};
 
 use crate::base::{
-    error::{Error, Place, Result},
-    files::{atomic_dir, durable},
+    error::{Error, Result},
+    files::atomic_dir,
 };
 use crate::cluster::{
     engines::{Engine, EngineSetup, Failure, RunObserver, RunOutcome, Verdict},
@@ -19,101 +22,20 @@ use crate::cluster::{
     run::event_log::{Event, EventKind, EventLog},
     run::output_state::unfinished_tasks,
 };
-use jobs::{JobArray, SlurmJobs, arrays_of_stage, before};
-use serde::{Deserialize, Serialize};
+use commands::{cancel, max_array_size, queue};
+use jobs::{JobArray, SlurmJobs};
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
     fs,
-    io::Write,
     path::Path,
-    process::{Command, Stdio},
     time::{Duration, Instant},
 };
+use submitted::{SubmittedArray, SubmittedJobs, submit};
 
 /// A shared file system may show an output some time after its job has ended.
 const GRACE: Duration = Duration::from_secs(10);
-/// The default of Slurm, if scontrol does not say.
-const MAX_ARRAY_SIZE: usize = 1001;
 /// The lines of a log that are shown when a task failed.
 const LAST_LINES: usize = 5;
-const JOBS_FILE: &str = "slurm.json";
-
-/// A job of this run in the queue of Slurm.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct QueuedJob {
-    /// The id of its array.
-    pub array: String,
-    /// Its index in the array.
-    pub index: String,
-    /// Its state, as Slurm names it.
-    pub state: String,
-    /// Where it runs, or why it does not.
-    pub at: String,
-}
-
-/// The arrays that were submitted, so that a run that is resumed finds the logs and submits nothing
-/// twice.
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct SubmittedJobs {
-    jobs: Vec<SubmittedArray>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct SubmittedArray {
-    id: String,
-    stage: usize,
-    first: usize,
-    indices: Vec<usize>,
-    each: usize,
-}
-
-impl SubmittedArray {
-    fn array(&self) -> JobArray {
-        JobArray {
-            stage: self.stage,
-            first: self.first,
-            indices: self.indices.clone(),
-            each: self.each,
-        }
-    }
-}
-
-impl SubmittedJobs {
-    fn read(run: &Path) -> Result<Self> {
-        let path = run.join(JOBS_FILE);
-        match fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
-                Error::damaged(
-                    Place::path(&path),
-                    format!("not a list of jobs: {error}; remove it"),
-                )
-            }),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
-            Err(error) => Err(Error::io(path.display(), error)),
-        }
-    }
-
-    fn write(&self, run: &Path) -> Result<()> {
-        let path = run.join(JOBS_FILE);
-        let text =
-            serde_json::to_vec(self).map_err(|error| Error::io(path.display(), error.into()))?;
-        durable::replace(&path, &text)
-    }
-}
-
-/// The indices of an array must be below this.
-fn max_array_size() -> usize {
-    let text = call("scontrol", &["show".to_owned(), "config".to_owned()], "").unwrap_or_default();
-    let line = text.lines().find_map(|line| {
-        line.strip_prefix("MaxArraySize")?
-            .trim()
-            .strip_prefix('=')?
-            .trim()
-            .parse()
-            .ok()
-    });
-    line.filter(|&size| size > 0).unwrap_or(MAX_ARRAY_SIZE)
-}
 
 /// The unfinished tasks as arrays. Reads every byte of the outputs.
 fn missing_arrays(jobs: &SlurmJobs<'_>, plan: &Plan, run: &Path) -> Vec<JobArray> {
@@ -208,64 +130,6 @@ fn run_slurm(
     fs::create_dir_all(&logs).map_err(|error| Error::io(logs.display(), error))?;
     let submitted = submit(&jobs, &arrays, run, &mut record)?;
     wait.wait(submitted, options, observer)
-}
-
-/// Submits arrays. Each id is on disk before the next array is submitted; if one is refused, those
-/// before it are cancelled.
-fn submit(
-    jobs: &SlurmJobs<'_>,
-    arrays: &[JobArray],
-    run: &Path,
-    record: &mut SubmittedJobs,
-) -> Result<Vec<SubmittedArray>> {
-    let mut submitted = Vec::<SubmittedArray>::new();
-    for array in arrays {
-        let mut words = jobs.arguments(array, arrays_of_stage(arrays, array));
-        let after: String = before(arrays, array)
-            .iter()
-            .map(|&number| format!(":{}", submitted[number].id))
-            .collect();
-        if !after.is_empty() {
-            words.push(format!("--dependency=afterok{after}"));
-        }
-        let said = call("sbatch", &words, &jobs.script(array)).and_then(|said| {
-            // With several clusters: the id, a semicolon, the cluster.
-            let id = said
-                .lines()
-                .last()
-                .and_then(|line| line.split(';').next())
-                .map(str::trim)
-                .unwrap_or_default()
-                .to_owned();
-            let is_id = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit());
-            if is_id {
-                Ok(id)
-            } else {
-                Err(Error::Usage(format!(
-                    "sbatch said '{}', which is not the number of a job",
-                    said.trim()
-                )))
-            }
-        });
-        let id =
-            said.inspect_err(|_| cancel(submitted.iter().map(|job| job.id.as_str()), false))?;
-        let JobArray {
-            stage,
-            first,
-            indices,
-            each,
-        } = array.clone();
-        submitted.push(SubmittedArray {
-            id,
-            stage,
-            first,
-            indices,
-            each,
-        });
-        record.jobs.extend(submitted.last().cloned());
-        record.write(run)?;
-    }
-    Ok(submitted)
 }
 
 struct JobWatcher<'a> {
@@ -470,98 +334,5 @@ fn last_lines(log: &Path) -> String {
         format!("said nothing; see {}", log.display())
     } else {
         format!("ended without its output; see {}:{text}", log.display())
-    }
-}
-
-/// Lists the jobs with these names, each element by itself.
-fn queue(names: &[String]) -> Result<Vec<QueuedJob>> {
-    let words = ["-h", "-r", "-o", "%F|%K|%T|%R"].map(str::to_owned);
-    let said = call(
-        "squeue",
-        &[words.as_slice(), &[format!("--name={}", names.join(","))]].concat(),
-        "",
-    )?;
-    let job = |line: &str| {
-        let mut fields = line.trim().splitn(4, '|').map(str::to_owned);
-        Some(QueuedJob {
-            array: fields.next()?,
-            index: fields.next()?,
-            state: fields.next()?,
-            at: fields.next()?,
-        })
-    };
-    Ok(said.lines().filter_map(job).collect())
-}
-
-/// Cancels jobs, best effort: jobs that are missed end by themselves.
-fn cancel<'a>(ids: impl Iterator<Item = &'a str>, only_pending: bool) {
-    let ids: Vec<String> = ids.map(str::to_owned).collect();
-    if !ids.is_empty() {
-        let words = if only_pending {
-            vec!["--state=PENDING".to_owned()]
-        } else {
-            Vec::new()
-        };
-        let _ = call("scancel", &[words, ids].concat(), "");
-    }
-}
-
-/// Runs a program of Slurm, and returns its stdout.
-fn call(program: &str, words: &[String], stdin: &str) -> Result<String> {
-    let failed = |error: std::io::Error| match error.kind() {
-        std::io::ErrorKind::NotFound => Error::Usage(format!(
-            "{program} is not on the PATH; is this a machine of a Slurm cluster?"
-        )),
-        _ => Error::io(program, error),
-    };
-    let mut command = Command::new(program);
-    let mut child = command
-        .args(words)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(failed)?;
-    if let Some(mut pipe) = child.stdin.take() {
-        // If the program ends early, its status says why.
-        let _ = pipe.write_all(stdin.as_bytes());
-    }
-    let output = child.wait_with_output().map_err(failed)?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        return Err(Error::Usage(format!(
-            "{program} failed ({}): {said}",
-            output.status
-        )));
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn submitted_jobs_are_stored_and_read_back() {
-        let run = tempfile::tempdir().unwrap();
-        let mut record = SubmittedJobs::read(run.path()).unwrap();
-        assert_eq!(record.jobs, []);
-        record.jobs.push(SubmittedArray {
-            id: "7".to_owned(),
-            stage: 1,
-            first: 1000,
-            indices: vec![0, 2],
-            each: 3,
-        });
-        record.write(run.path()).unwrap();
-        assert_eq!(SubmittedJobs::read(run.path()).unwrap().jobs, record.jobs);
-        assert_eq!(record.jobs[0].array().indices, [0, 2]);
-        fs::write(run.path().join(JOBS_FILE), "{").unwrap();
-        assert!(
-            SubmittedJobs::read(run.path())
-                .unwrap_err()
-                .to_string()
-                .contains("slurm.json: not a list of jobs")
-        );
     }
 }
