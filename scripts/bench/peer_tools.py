@@ -11,7 +11,7 @@ import collections, hashlib, itertools, json, os, pathlib, re, struct, subproces
 
 WORDS, THRESHOLD, PERMUTATIONS = 5, 0.8, 128
 BATCH = 1000
-# Whole packages by hash of the name, until there are so many documents.
+# Whole packages by hash of the name, until this number of documents is reached.
 SAMPLE_DOCUMENTS = 5000
 
 word = re.compile(r"\w+")
@@ -142,7 +142,7 @@ def run_datatrove(corpus, out):
 
 
 def split(corpus, directory, parts):
-    """The lines of a corpus in turn over so many files; and the ids of each."""
+    """Distributes the lines of a corpus over this many files in turn; returns the ids of each."""
     directory.mkdir()
     files, names = [open(directory / f"{part:05}.jsonl", "wb") for part in range(parts)], [[] for _ in range(parts)]
     with open(corpus, "rb") as lines:

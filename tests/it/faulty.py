@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""A worker that lets down: stands between a coordinator and a real worker, and does what each line of the file fault beside it says, once.
+"""A faulty worker: relays between a coordinator and a real worker, and injects each fault of the file `fault` beside it once, one a line.
 
     KIND PHASE      KIND: kill, freeze, full, cut, flip, rot, fail
-                    PHASE: map, reduce, part, count (a task is run), stage (documents come), move (a piece of a map goes or comes),
-                    targets (of documents come), sets (of a range go), numbers (of sets come), gather (a part goes), index (a file of it comes), counts (go)
+                    PHASE: map, reduce, part, count (a task runs), stage (documents arrive), move (an output of map is sent or arrives),
+                    targets (of documents arrive), sets (of a range are sent), numbers (of sets arrive), gather (a part is sent),
+                    index (a file of it arrives), counts (are sent)
 
 Frames: length (u32), kind (u8: 1 message, 2 data, 3 beat), payload, 8 bytes of checksum.
 """
@@ -82,7 +83,7 @@ def die():
 
 
 def rot(message):
-    """Changes a byte of what is asked for, or of an input of a task, where it lies."""
+    """Changes a byte of a requested file, or of an input of a task, in place."""
     run = next(a[6:] for a in sys.argv if a.startswith("--run="))
     top = os.path.join(os.environ["HOME"], ".cache/dedup-shard", run)
     path = message.get("path")
@@ -98,7 +99,7 @@ def rot(message):
 
 
 def send(message):
-    """A frame of our own; the checksum is xxh3-64, by another program."""
+    """A frame made here; xxhsum computes its checksum, xxh3-64."""
     payload = json.dumps(message).encode()
     body = len(payload).to_bytes(4, "little") + b"\1" + payload
     told = subprocess.run(["xxhsum", "-H3"], input=body, stdout=subprocess.PIPE, check=True).stdout.split()[-1]
@@ -146,7 +147,7 @@ while True:
     if fault == "freeze":
         state["frozen"] = True
         os.kill(real.pid, signal.SIGSTOP)
-        # Whoever froze it thaws it when nobody is there any more.
+        # The process that froze it continues it after the run has disconnected.
         while frame(sys.stdin.buffer) is not None:
             pass
         os.kill(real.pid, signal.SIGKILL)

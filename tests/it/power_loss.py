@@ -1,28 +1,28 @@
 #!/usr/bin/env python3
-"""Cuts the power while a writer runs: replays its system calls, and builds what a disk could hold at each of them.
+"""Simulates a power loss while a writer runs: replays its system calls, and builds the possible disks at each of them.
 
     power_loss.py CASE.json
 
 The writer runs once under strace, in the directory `root`. A model of the file system follows it: of each file, which bytes were
-synced; of each directory, which entries were. All that was there before counts as synced. At each crash point these disks are possible:
+synced; of each directory, which entries were. All earlier files count as synced. At each crash point these disks are possible:
 
     data         unsynced writes are lost | half of them are kept | their length is kept, filled with zeros | all are kept
     directories  each one with unsynced entries keeps all of them, or none; both ends of a rename keep it, or neither does
 
-`look` prints what a disk holds. It must be what was there before or what is to be there ("states"), or an unbroken count of what
-was added ("count"). What the writer had reported as done must be there: all of it once it has ended, and with "count" an entry
+`look` prints the state of a disk. It must be the old or the new state ("states"), or the number of entries added without a gap
+("count"). Everything that the writer had reported as done must be there: all of it once it has ended, and with "count" an entry
 for each line on stdout. Then `again`, if given, finishes the work. At the end the model must equal the real directory.
 """
 import itertools, json, os, re, shutil, subprocess, sys
 
-# strace does not even stop for these. They change neither files nor descriptors.
+# strace does not stop for these. They change neither files nor descriptors.
 UNTRACED = """read pread64 readv preadv futex poll ppoll epoll_wait epoll_pwait epoll_ctl epoll_create1 madvise munmap mprotect brk
     rt_sigaction rt_sigprocmask rt_sigreturn sigaltstack sched_yield sched_getaffinity clock_nanosleep nanosleep getrandom stat fstat
     lstat newfstatat statx getdents64 access faccessat faccessat2 readlink readlinkat getpid gettid getppid getuid geteuid getgid
     getegid set_robust_list set_tid_address rseq prlimit64 getrlimit arch_prctl prctl flock wait4 waitid kill tgkill uname sysinfo
     getcwd sched_setaffinity sched_setscheduler setpriority getpriority restart_syscall exit statfs fstatfs getpgrp setpgid umask
     clock_gettime clock_getres times getrusage fadvise64 readahead mincore ioprio_set membarrier""".split()
-# Seen and ignored: descriptors that are no files, permissions, times, and writing that promises nothing.
+# Seen and ignored: descriptors that are not files, permissions, times, and writes without a guarantee.
 IGNORED = """socket socketpair connect bind listen accept4 getsockopt setsockopt getsockname getpeername sendto recvfrom sendmsg recvmsg
     shutdown pipe pipe2 eventfd2 timerfd_create pidfd_open pidfd_send_signal exit_group chmod fchmod fchmodat chown fchown utimensat
     mremap signalfd4 memfd_create setsid sync_file_range""".split()
@@ -80,7 +80,7 @@ def apply_write(data, at, written):
 
 
 def read_tree(path, inodes):
-    """What is on disk; hard links are one inode."""
+    """The content of a disk; hard links are one inode."""
     status = os.lstat(path)
     if status.st_ino in inodes:
         return inodes[status.st_ino]
@@ -110,7 +110,7 @@ def write_tree(inode, path, state, made):
 
 
 class State:
-    """One disk: what is kept of data, and which directories keep their unsynced entries."""
+    """One disk: which data is kept, and which directories keep their unsynced entries."""
 
     def __init__(self, data, kept):
         self.data, self.kept = data, kept
@@ -140,7 +140,7 @@ class Replay:
     def __init__(self, root, tree, lines, crash):
         self.root, self.tree, self.lines, self.crash = root, tree, lines, crash
         self.processes, self.parents, self.pending, self.renames = {}, {}, {}, []
-        # Threads that are in the middle of a close. Its number may be given to another thread before the trace says that it ended.
+        # Threads that are in the middle of a close. Another thread may get the descriptor before the trace shows the end of the close.
         self.closing = set()
         self.acknowledged, self.main = 0, None
 
@@ -162,7 +162,7 @@ class Replay:
                 self.call(pid, name, arguments, result)
 
     def join(self):
-        """(begins, pid, name, arguments, result): a call of which other threads' calls are in the middle comes when it ends."""
+        """(begins, pid, name, arguments, result): a call that is interrupted by calls of other threads is listed when it ends."""
         halves = {}
         for line in self.lines:
             pid, rest = line.split(None, 1)
@@ -367,7 +367,7 @@ class Replay:
         if "MAP_SHARED" in arguments[3] and "PROT_WRITE" in arguments[2] and int(arguments[4]) >= 0:
             raise SystemExit("a file is written through a mapping, which is not modelled")
 
-    # What lasts.
+    # Syncs.
     def do_fsync(self, pid, arguments, _):
         file, snapshot = self.open_file(pid, arguments[0]), self.pending.pop(pid, None)
         if file:
@@ -517,7 +517,7 @@ class Case:
 
         def crash(label, is_barrier, is_done=False):
             nonlocal number
-            # What is lost before a write is also lost, or half of it, before the next call that is none.
+            # Data lost before a write is also lost, or half of it, before the next call that is not a write.
             is_skipped = not is_done if self.case.get("only_at_end") else not is_barrier and self.case["limit"]
             if is_skipped:
                 return
@@ -560,7 +560,7 @@ class Case:
 
 
 def ensure_equal(model, real, path):
-    # Two threads that append at once: which write came first, the trace does not say.
+    # Two threads append at once: the trace does not say which write came first.
     is_same = model.data == real.data or (model.is_appended and sorted(model.data.splitlines()) == sorted(real.data.splitlines()))
     if model.kind != real.kind or not is_same or model.entries.keys() != real.entries.keys():
         raise SystemExit(f"the model does not follow the writer: {path or '.'} is not as it is on disk")
