@@ -7,3 +7,4 @@ pub mod files;
 pub mod ids;
 pub mod num;
 pub mod parallel;
+pub mod setting;

@@ -38,7 +38,7 @@ const TABLE: [(&str, &str); 7] = [
 pub fn help() -> String {
     let rows = TABLE.map(|(name, what)| format!("{name}: {what}"));
     format!(
-        "{};\nseveral with commas: the blots of all of them; NAME/WHICH keeps of one scheme what --select WHICH would",
+        "{};\nseveral with commas: the blots of all of them; NAME/SELECTION keeps of one scheme only what the selection keeps",
         rows.join(";\n")
     )
 }

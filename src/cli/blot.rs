@@ -16,7 +16,7 @@ use std::process::ExitCode;
 /// for each document with its blots: one JSON object a line, or the binary form of the same. A blot stream is read, too, and written in the form asked for.
 #[derive(Parser, Debug)]
 #[command(name = "dedup-blot", version, after_help = examples(&MANUAL), max_term_width = 110)]
-struct Arguments {
+pub struct Arguments {
     #[command(flatten)]
     blots: BlotArgs,
     /// Add the number of each window's first token

@@ -36,7 +36,7 @@ use std::{
 /// the threads, the memory and the way they came: as files, as a token stream or as a blot stream.
 #[derive(Parser, Debug)]
 #[command(name = "dedup-index", version, after_help = examples(&MANUAL), max_term_width = 110, arg_required_else_help = true)]
-struct Arguments {
+pub struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
     #[arg(long, value_name = "WHAT", hide = true)]

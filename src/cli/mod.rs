@@ -7,6 +7,7 @@ mod blot;
 mod cleanup;
 mod exclusions;
 mod extract;
+mod flags;
 mod fleet;
 mod generate;
 mod help;
@@ -37,7 +38,7 @@ pub use spex::main as spex;
 pub use tokenize::main as tokenize;
 
 use crate::{
-    base::{error::Error, files},
+    base::{error::Error, files, setting::name_settings},
     commands::{Observer, Summary},
 };
 use args::{RunArgs, StreamArgs};
@@ -67,6 +68,7 @@ trait Tool: Parser + CommandFactory {
 
 /// Parses, runs, reports.
 fn main_of<T: Tool>() -> ExitCode {
+    name_settings(flags::flag_of);
     let words: Vec<OsString> = std::env::args_os().collect();
     let tool = parse::<T>(words).unwrap_or_else(|error| error.exit());
     return_large_buffers();
@@ -81,6 +83,20 @@ fn main_of<T: Tool>() -> ExitCode {
     };
     cleanup::wait_if_ending();
     finish::<T>(done)
+}
+
+/// The commands of all programs.
+#[cfg(test)]
+fn commands() -> [Command; 7] {
+    [
+        help::command_of::<tokenize::Arguments>(),
+        help::command_of::<blot::Arguments>(),
+        help::command_of::<spex::Arguments>(),
+        help::command_of::<index::Arguments>(),
+        help::command_of::<extract::ExtractCli>(),
+        help::command_of::<query::QueryCli>(),
+        help::command_of::<shard::Arguments>(),
+    ]
 }
 
 /// Parses a command line, with the default verb where there is none.

@@ -39,7 +39,7 @@ use std::{
 /// where it was, and a task can be run anywhere, twice, or by hand. The index is, byte for byte, what dedup-index build makes of the same documents.
 #[derive(Parser, Debug)]
 #[command(name = "dedup-shard", version, after_help = examples(&MANUAL), max_term_width = 110, arg_required_else_help = true)]
-struct Arguments {
+pub struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
     #[arg(long, value_name = "WHAT", hide = true)]

@@ -32,7 +32,7 @@ use std::{
 /// does not find text that was copied from a single document.
 #[derive(Parser, Debug)]
 #[command(name = "dedup-spex", version, after_help = examples(&MANUAL), max_term_width = 110)]
-struct Arguments {
+pub struct Arguments {
     /// Tokens of a chunk
     #[arg(short = 'l', long = "length", value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024))]
     length: u32,

@@ -16,7 +16,7 @@ use std::process::ExitCode;
 /// have the same hash: they are exact duplicates. A token stream is read, too, and written in the form asked for.
 #[derive(Parser, Debug)]
 #[command(name = "dedup-tokenize", version, after_help = examples(&MANUAL), max_term_width = 110)]
-struct Arguments {
+pub struct Arguments {
     #[command(flatten)]
     tokens: TokenArgs,
     /// Add each token's byte span in the original text

@@ -1,6 +1,7 @@
 //! The texts of an index's documents, from wherever they are now.
 
 use crate::base::num::ToU64;
+use crate::base::setting::Setting;
 use crate::{
     base::error::{Place, Problem},
     index::Index,
@@ -40,8 +41,6 @@ impl UnreadableText {
         }
     }
 }
-
-const REMEDY: &str = "say where the documents are with --corpus PATH";
 
 impl<'i> IndexedTexts<'i> {
     /// `options` say how files are read: the fields of NDJSON, what to do about text that is not UTF-8.
@@ -90,9 +89,12 @@ impl<'i> IndexedTexts<'i> {
             }
             Err(refused) => refused,
         };
-        let refused = || Problem::new(Place::path(&path), format!("{error}; {REMEDY}"));
         if self.corpus.is_empty() {
-            return Err(refused());
+            let remedy = Setting::Corpus.to("PATH");
+            return Err(Problem::new(
+                Place::path(&path),
+                format!("{error}; say where the documents are with {remedy}"),
+            ));
         }
         let names = || {
             self.corpus

@@ -1,5 +1,6 @@
 //! Reports what was found instead of documents, in the order of the input.
 
+use crate::base::setting::Setting;
 use crate::{
     base::error::{Place, Problem},
     commands::Observer,
@@ -109,8 +110,9 @@ impl InputProblems {
             return;
         };
         let remedy = format!(
-            "{}; --text-field names the right one",
-            listed(&fields.into_iter().collect::<Vec<_>>())
+            "{}; {} names the right one",
+            listed(&fields.into_iter().collect::<Vec<_>>()),
+            Setting::TextField
         );
         let what = match documents {
             _ if textless == 0 => return,

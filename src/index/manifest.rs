@@ -1,5 +1,6 @@
 //! The manifest: which files make the index. Its replacement is a commit.
 
+use crate::base::setting::Setting;
 use crate::{
     base::{
         error::{Error, Place, Result},
@@ -51,21 +52,30 @@ pub struct Manifest {
 /// What was found where an index was expected, and how to make one.
 fn not_an_index(directory: &Path) -> String {
     let name = directory.display();
+    let into = |index: &dyn std::fmt::Display| Setting::Output.to(index);
     let is_empty = || fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_none());
     match () {
         () if directory.is_file() => {
             format!(
-                "a file, not an index: the index comes first, then documents; dedup-index build -o IDX {name} makes one"
+                "a file, not an index: the index comes first, then documents; dedup-index build {} {name} makes one",
+                into(&"IDX")
             )
         }
         () if !directory.exists() => {
-            format!("there is no such index; dedup-index build -o {name} PATH makes one")
+            format!(
+                "there is no such index; dedup-index build {} PATH makes one",
+                into(&name)
+            )
         }
         () if is_empty() => {
-            format!("an empty directory, not an index; dedup-index build -o {name} PATH makes one")
+            format!(
+                "an empty directory, not an index; dedup-index build {} PATH makes one",
+                into(&name)
+            )
         }
         () => format!(
-            "a directory of documents or of something else, not an index (it has no {NAME}); dedup-index build -o IDX {name} makes one"
+            "a directory of documents or of something else, not an index (it has no {NAME}); dedup-index build {} {name} makes one",
+            into(&"IDX")
         ),
     }
 }

@@ -511,7 +511,7 @@ fn a_document_that_is_too_large_is_left_out() {
         ran.stderr(),
         format!("dedup-tokenize: stdin: {too_large}\n")
     );
-    let account = "read 1 document in 1 file (5 bytes); left out 1 file: too large 1 (raise --max-document, or split it)";
+    let account = "read 1 document in 1 file (5 bytes); left out 1 file: too large 1 (split it, or raise --max-document)";
     assert_eq!(ran.accounts(), [format!("dedup-tokenize: {account}")]);
 }
 

@@ -65,7 +65,7 @@ pub const TABLE: [SelectionRow; 5] = [
     }),
     (
         "winnow:W",
-        "the least of each W neighbours; no shared run of W+k-1 tokens is missed (with --interleave N, of W+(k-1)*N)",
+        "the least of each W neighbours; no shared run of W+k-1 tokens is missed (interleaved by N, of W+(k-1)*N)",
         |w, _| Ok(Box::new(winnow::Winnow(number(w)?))),
     ),
     (
@@ -75,7 +75,7 @@ pub const TABLE: [SelectionRow; 5] = [
     ),
     (
         "spex:FILE",
-        "chunks that occur more than once where dedup-spex --filter-out FILE was run",
+        "chunks that occur more than once, by the filter FILE that dedup-spex wrote",
         spex::read,
     ),
 ];

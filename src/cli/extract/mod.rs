@@ -47,7 +47,7 @@ pub const VERBS: &[&str] = &[
     subcommand_value_name = "VERB",
     subcommand_help_heading = "Verbs (dedup-extract VERB --help says more)"
 )]
-struct ExtractCli {
+pub struct ExtractCli {
     #[command(subcommand)]
     verb: Option<ExtractVerb>,
     #[arg(long, value_name = "WHAT", hide = true)]

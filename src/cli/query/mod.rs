@@ -37,7 +37,7 @@ const VERBS: &[&str] = &["search", "align", "blot", "between", "history", "serve
     subcommand_value_name = "VERB",
     subcommand_help_heading = "Verbs (dedup-query VERB --help says more)"
 )]
-struct QueryCli {
+pub struct QueryCli {
     #[command(subcommand)]
     verb: Option<QueryVerb>,
     #[arg(long, value_name = "WHAT", hide = true)]

@@ -1,6 +1,7 @@
 //! The client: the run's end of the connection to a worker.
 
 use crate::base::num::ToU64;
+use crate::base::setting::Setting;
 use crate::cluster::remote::{FrameKind, RemoteProgram, read_frame};
 use crate::cluster::{
     worker::file_cache::FileCache,
@@ -112,9 +113,10 @@ impl Client {
                     .join(" ")
             };
             let what = format!(
-                "dedup-shard there is of protocol and version '{}', here of '{}'; install the same, or use --ship-binaries",
+                "dedup-shard there is of protocol and version '{}', here of '{}'; install the same, or use {}",
                 version(&line),
-                version(&expected)
+                version(&expected),
+                Setting::ShipBinaries
             );
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
         }

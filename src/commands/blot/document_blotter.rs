@@ -2,6 +2,7 @@
 
 use super::options::{BlotOptions, DEFAULT_BITS, default_window};
 use crate::base::num::{ToU64, ToUsize};
+use crate::base::setting::Setting;
 use crate::{
     base::{
         codec::clear_buffer,
@@ -144,13 +145,14 @@ impl DocumentBlotter {
     pub(super) fn new(options: &BlotOptions, tokens: TokenScheme) -> Result<Self> {
         let is_dna = tokens.is_dna();
         let names = options.scheme.clone().unwrap_or_else(|| "ordered".into());
-        for (flag, is_given) in [
-            ("-k", options.k.is_some()),
-            ("--interleave", options.interleave.is_some()),
+        for (setting, is_given) in [
+            (Setting::WindowTokens, options.k.is_some()),
+            (Setting::Interleave, options.interleave.is_some()),
         ] {
             if is_given && !schemes::omits_window_length(&names) {
                 return Err(Error::Usage(format!(
-                    "{flag} has no meaning with --scheme {names}, which says it all"
+                    "{setting} has no meaning with {}, which says it all",
+                    Setting::Scheme.to(&names)
                 )));
             }
         }
@@ -308,8 +310,9 @@ impl DocumentBlotter {
 
     fn no_windows(&self) -> String {
         format!(
-            "no windows of a length in '{}'; build with --scheme ordered",
-            self.scheme.windows
+            "no windows of a length in '{}'; build with {}",
+            self.scheme.windows,
+            Setting::Scheme.to("ordered")
         )
     }
 

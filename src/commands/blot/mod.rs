@@ -5,6 +5,7 @@ mod options;
 pub mod prints;
 
 use crate::base::num::ToU64;
+use crate::base::setting::Setting;
 pub(crate) use document_blotter::{DocumentBlotter, shown_text};
 pub(crate) use options::open;
 use options::open_source;
@@ -71,7 +72,10 @@ impl DocumentStage for BlotEncoder {
     fn take(&mut self, item: &InputDocument<'_>, out: &mut Batch) -> Result<(), String> {
         let (blots, hash) = self.blots.blots(item)?;
         if self.codec.with_positions && !blots.has_positions() {
-            return Err("its blots came without positions; start from the documents, or leave out --positions".to_owned());
+            return Err(format!(
+                "its blots came without positions; start from the documents, or leave out {}",
+                Setting::Positions
+            ));
         }
         let record = Record {
             doc: item.id,

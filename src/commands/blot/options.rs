@@ -1,6 +1,7 @@
 //! Which blots are made.
 
 use super::DocumentBlotter;
+use crate::base::setting::Setting;
 use crate::{
     base::error::{Error, Place, Result},
     blot as schemes,
@@ -79,9 +80,11 @@ pub(super) fn open_source(
     {
         Some((header, place)) => DocumentBlotter::as_stream(options, header, place)?,
         None if options.select.as_ref().is_some_and(is_of_shared_chunks) => {
-            return Err(Error::Usage(
-                "--select spex needs a file: make it with dedup-spex --filter-out FILE, and say spex:FILE".to_owned(),
-            ));
+            return Err(Error::Usage(format!(
+                "{} needs a file: make it with dedup-spex {}, and say spex:FILE",
+                Setting::Select.to("spex"),
+                Setting::FilterOut.to("FILE")
+            )));
         }
         None => DocumentBlotter::new(
             options,
@@ -100,16 +103,17 @@ pub fn scheme_of(options: &BlotOptions, settings: &Settings) -> Result<BlotSchem
 impl BlotOptions {
     /// Refuses what makes no sense of a print.
     pub(crate) fn ensure_only_tokens(&self, with_positions: bool) -> Result<()> {
-        for (flag, is_given) in [
-            ("-k", self.k.is_some()),
-            ("--interleave", self.interleave.is_some()),
-            ("--bits", self.bits.is_some()),
-            ("--select", self.select.is_some()),
-            ("--positions", with_positions),
+        for (setting, is_given) in [
+            (Setting::WindowTokens, self.k.is_some()),
+            (Setting::Interleave, self.interleave.is_some()),
+            (Setting::Bits, self.bits.is_some()),
+            (Setting::Select, self.select.is_some()),
+            (Setting::Positions, with_positions),
         ] {
             if is_given {
                 return Err(Error::Usage(format!(
-                    "{flag} has no meaning with --scheme minhash:256, which is one print of the whole document"
+                    "{setting} has no meaning with {}, which is one print of the whole document",
+                    Setting::Scheme.to("minhash:256")
                 )));
             }
         }

@@ -15,6 +15,7 @@ mod stored_tokens;
 mod table;
 mod wanted_pairs;
 
+use crate::base::setting::Setting;
 pub use clean::{CleanOptions, Cleaned, clean};
 pub use compare::{CompareMethod, CompareOptions, PairSlice, compare};
 pub use passages::{PassagesOptions, passages};
@@ -250,9 +251,11 @@ pub fn extract_counted(
             return write_incremental_changes(options, Some(counts), index, out, progress);
         }
         _ => {
-            return Err(Error::Usage(
-                "counts are for the table; with --since without --max-df".to_owned(),
-            ));
+            return Err(Error::Usage(format!(
+                "counts are for the table; with {} leave out {}",
+                Setting::Since,
+                Setting::MaxDf
+            )));
         }
     };
     LeaveOut::default().put_header(options, index, out)?;

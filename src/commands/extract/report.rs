@@ -3,6 +3,7 @@
 
 use super::{ExtractOptions, LeaveOut, Progress, discovery};
 use crate::base::num::{ToU32, ToU64};
+use crate::base::setting::Setting;
 use crate::{
     base::{
         error::{Error, Result},
@@ -150,9 +151,10 @@ fn notice(pairs: u64, best: u64, written: &PageCounts) -> Option<String> {
     if best < pairs {
         let what = "Only the pairs with the highest scores are here";
         parts.push(format!(
-            "{what}: {} of {}. Run it again with --top to see more.",
+            "{what}: {} of {}. Run it again with {} to see more.",
             count(best),
-            count(pairs)
+            count(pairs),
+            Setting::Top
         ));
     }
     let unread = best - written.pages - written.nothing_left;

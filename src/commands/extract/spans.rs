@@ -3,6 +3,7 @@
 use super::put;
 use crate::base::ids::{ContentNo, DocNo};
 use crate::base::num::{ToU32, ToUsize};
+use crate::base::setting::Setting;
 use crate::{
     base::error::{Error, Result},
     blot::select,
@@ -41,8 +42,9 @@ pub fn spans(
             index.scheme.select
         );
         return Err(Error::Usage(format!(
-            "{}: {what}; spans need one that was built with --select all",
-            index.directory.display()
+            "{}: {what}; spans need one that was built with {}",
+            index.directory.display(),
+            Setting::Select.to("all")
         )));
     }
     let blots = DocumentBlotter::for_comparison(&BlotOptions::default(), index)?.with_spans();

@@ -10,6 +10,7 @@
 //! sets of all ranges. All else is done range by range.
 
 use crate::base::num::{ToU32, ToUsize};
+use crate::base::setting::Setting;
 use crate::{
     base::{
         error::{Error, Result},
@@ -462,10 +463,11 @@ pub fn count_range(
         return write(&new, None);
     };
     if of.max_df.is_some() {
-        return Err(Error::Usage(
-            "--max-df changes what all documents are measured by; with --since leave it out"
-                .to_owned(),
-        ));
+        return Err(Error::Usage(format!(
+            "{} changes what all documents are measured by; with {} leave it out",
+            Setting::MaxDf,
+            Setting::Since
+        )));
     }
     let both = IndexDiff::new(&View::by_id(&open(Some(generation))?)?, &new)?;
     write(&both.view, Some((generation, both.changed)))

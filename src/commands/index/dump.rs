@@ -1,6 +1,7 @@
 //! An index back to blots.
 
 use crate::base::ids::{ContentNo, DocNo};
+use crate::base::setting::Setting;
 use crate::{
     base::error::{Error, Place, Result},
     blot::select::is_scheme_shared_only,
@@ -108,7 +109,10 @@ fn blots_of(view: &View<'_>, wanted: &[u32]) -> Result<Vec<Vec<u64>>> {
 pub fn dump_dictionary(index: &Index, out: &mut impl Write) -> Result<()> {
     let view = View::of(index)?;
     let Some(words) = view.words() else {
-        let what = "has no dictionary; build it with dedup-index build --dictionary";
+        let what = format!(
+            "has no dictionary; build it with dedup-index build {}",
+            Setting::Dictionary
+        );
         return Err(Error::damaged(Place::path(&index.directory), what));
     };
     let mut documents = Vec::new();

@@ -1,6 +1,7 @@
 //! Names for generations, which keep their state.
 
 use super::commit::{is_of_shared_chunks, refused, write_to};
+use crate::base::setting::Setting;
 use crate::{
     base::error::{Error, Result},
     index::check_pin_name,
@@ -12,7 +13,10 @@ pub fn pin(directory: &Path, name: &str, generation: Option<u64>) -> Result<u64>
     let name = check_pin_name(name).map_err(Error::Usage)?;
     write_to(directory, |index| {
         if is_of_shared_chunks(&index) {
-            let what = "an index of shared chunks: dedup-spex --add writes all of it again, so that no earlier state can be kept";
+            let what = format!(
+                "an index of shared chunks: dedup-spex {} writes all of it again, so that no earlier state can be kept",
+                Setting::Add
+            );
             return Err(refused(directory, what));
         }
         let mut manifest = index.manifest;

@@ -1,6 +1,7 @@
 //! What keeps `sync` from emptying an index by mistake: it is called as it was before, and it removes no more than it may.
 
 use crate::base::num::ToF64;
+use crate::base::setting::Setting;
 use crate::{
     index::{SyncState, Walk},
     text::corpus::{self, Records},
@@ -90,7 +91,11 @@ impl MaxRemove {
             |root| format!("{} is empty: is it mounted?", root.display()),
         );
         Some(format!(
-            "{removed} of {documents} documents would be removed, as no file has them, and {why}; nothing was changed; see that all files are there and read as they were (--relative, --records, --id-field), or allow it with --max-remove {removed}"
+            "{removed} of {documents} documents would be removed, as no file has them, and {why}; nothing was changed; see that all files are there and read as they were ({}, {}, {}), or allow it with {}",
+            Setting::Relative,
+            Setting::Records,
+            Setting::IdField,
+            Setting::MaxRemove.to(removed)
         ))
     }
 }
@@ -154,21 +159,29 @@ pub fn ensure_walked_alike(
             .clone()
             .unwrap_or_else(|| "not given".to_owned())
     };
-    let flags = [
-        ("--relative", given(before.relative), given(now.relative)),
-        ("--records", records(before), records(&now)),
-        ("--id-field", before.id_field.clone(), now.id_field.clone()),
+    let settings = [
         (
-            "--text-field",
+            Setting::Relative,
+            given(before.relative),
+            given(now.relative),
+        ),
+        (Setting::Records, records(before), records(&now)),
+        (
+            Setting::IdField,
+            before.id_field.clone(),
+            now.id_field.clone(),
+        ),
+        (
+            Setting::TextField,
             before.text_field.clone(),
             now.text_field.clone(),
         ),
-        ("--lossy", given(before.lossy), given(now.lossy)),
+        (Setting::Lossy, given(before.lossy), given(now.lossy)),
     ];
-    let mut differences: Vec<String> = flags
+    let mut differences: Vec<String> = settings
         .into_iter()
         .filter(|(_, then, now)| then != now)
-        .map(|(flag, then, now)| format!("{flag} was {then}, and is {now} now"))
+        .map(|(setting, then, now)| format!("{setting} was {then}, and is {now} now"))
         .collect();
     let missing: Vec<&str> = before
         .roots

@@ -2,6 +2,7 @@
 
 use crate::base::ids::DocNo;
 use crate::base::num::{ToU32, ToU64, ToUsize};
+use crate::base::setting::Setting;
 use crate::{
     base::{
         codec::clear_buffer,
@@ -272,7 +273,8 @@ impl SpexDocuments {
         };
         if **known_id == *id && known.hash != row.hash {
             return Err(Error::Usage(format!(
-                "the index has a document '{id}' with another text; what is shared has to be found anew, with dedup-spex -o"
+                "the index has a document '{id}' with another text; what is shared has to be found anew, with dedup-spex {}",
+                Setting::Output
             )));
         }
         Ok(**known_id == *id)

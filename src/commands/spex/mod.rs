@@ -4,6 +4,7 @@ mod chunks;
 mod documents;
 
 use crate::base::num::{ToU64, ToUsize};
+use crate::base::setting::Setting;
 use crate::{
     base::{
         error::{Error, Result},
@@ -152,9 +153,12 @@ pub fn spex_add(
             ..
         } = &index.manifest;
         if state.is_empty() {
-            let what =
-                "no index that dedup-spex can add to: make it with dedup-spex -o, without --final";
-            return Err(Error::Usage(format!("{}: {what}", directory.display())));
+            return Err(Error::Usage(format!(
+                "{}: no index that dedup-spex can add to: make it with dedup-spex {}, without {}",
+                directory.display(),
+                Setting::Output,
+                Setting::Final
+            )));
         }
         let scheme = &index.scheme;
         let target = options.lengths.last().copied().unwrap_or_default();
@@ -554,8 +558,12 @@ fn parse_select(select: &SelectScheme, scheme: &str) -> Result<Selection> {
     let is_known =
         |term: &SchemeTerm| term.is_plain("spex") || term.name == "mod" && term.argument.is_some();
     if let Some(term) = select.0.iter().find(|term| !is_known(term)) {
-        let what = "here there are spex and mod:N; for others write a filter with --filter-out FILE and build with --select spex:FILE,…";
-        return Err(Error::Usage(format!("--select {term}: {what}")));
+        return Err(Error::Usage(format!(
+            "{}: here there are spex and mod:N; for others write a filter with {} and build with {}",
+            Setting::Select.to(term),
+            Setting::FilterOut.to("FILE"),
+            Setting::Select.to("spex:FILE,…")
+        )));
     }
     let tokenizer = Tokenizer::new(Rule::Word, false);
     Selection::parse(

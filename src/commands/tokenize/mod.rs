@@ -1,6 +1,7 @@
 //! Documents to tokens.
 
 use crate::base::num::ToU64;
+use crate::base::setting::Setting;
 use crate::{
     base::error::{Error, Place, Result},
     commands::{DocumentStage, Observer, Settings, Summary, run_to_stream},
@@ -83,10 +84,10 @@ impl DocumentStage for TokenEncoder {
             Content::Tokens(tokens)
                 if self.codec.with_spans && tokens.spans().is_none() && !tokens.is_empty() =>
             {
-                return Err(
-                    "its tokens came without spans; start from the documents, or leave out --spans"
-                        .to_owned(),
-                );
+                return Err(format!(
+                    "its tokens came without spans; start from the documents, or leave out {}",
+                    Setting::Spans
+                ));
             }
             Content::Tokens(tokens) => tokens,
             Content::Blots(_) => {

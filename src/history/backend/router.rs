@@ -11,6 +11,7 @@ use super::{
     reconnect::Reconnector,
     upstream::{UpstreamConnection, put_removal, put_request},
 };
+use crate::base::setting::Setting;
 use crate::{
     base::error::{Error, Place, Problem, Result},
     history::{MatchLimits, Request},
@@ -123,7 +124,10 @@ impl UpstreamRouter {
                 "no upstream keeps cardinalities {}; such documents are compared with others, but not added",
                 told.join(", ")
             );
-            (self.tell)(&Problem::new(Place::file("--upstream"), what));
+            (self.tell)(&Problem::new(
+                Place::file(Setting::Upstream.to_string()),
+                what,
+            ));
         }
     }
 

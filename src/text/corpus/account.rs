@@ -3,6 +3,7 @@
 use super::{Options, document_reader::InputDocument, skipped_kind::SkippedKind, unpack::Packing};
 use crate::base::error::{Error, Place, Problem, Result};
 use crate::base::num::ToF64;
+use crate::base::setting::Setting;
 use serde::{Deserialize, Serialize};
 use std::{fmt, sync::Arc};
 
@@ -27,11 +28,9 @@ impl SkippedFile {
         within: Packing,
         is_named: bool,
     ) -> Self {
-        let remedy = if kind.remedy().is_empty() {
-            String::new()
-        } else {
-            format!("; {}", kind.remedy())
-        };
+        let remedy = kind
+            .remedy()
+            .map_or_else(String::new, |remedy| format!("; {remedy}"));
         let what = format!("left out: {}{remedy}", SkipReason { kind, within });
         Self {
             problem: Problem::new(Place::file(file), what),
@@ -89,7 +88,8 @@ impl SkippedFile {
 /// The message about a document that is longer than allowed.
 pub fn too_large(most_bytes: u64) -> String {
     format!(
-        "a document of more than {most_bytes} bytes; raise --max-document (4G is the most), or split it"
+        "a document of more than {most_bytes} bytes; raise {} (4G is the most), or split it",
+        Setting::MaxDocument
     )
 }
 
@@ -270,8 +270,8 @@ impl fmt::Display for Account {
         }
         for (index, (reason, files)) in self.left_out.iter().enumerate() {
             write!(f, "{}{reason} {files}", if index > 0 { ", " } else { "" })?;
-            if !reason.kind.remedy().is_empty() {
-                write!(f, " ({})", reason.kind.remedy())?;
+            if let Some(remedy) = reason.kind.remedy() {
+                write!(f, " ({remedy})")?;
             }
         }
         if self.records_left_out > 0 {

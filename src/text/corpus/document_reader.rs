@@ -435,7 +435,7 @@ pub fn ensure_utf8(bytes: &mut [u8], lossy: bool) -> Result<(), String> {
         return Err(format!(
             "not UTF-8 at byte {}; {}",
             error.valid_up_to(),
-            SkippedKind::NotUtf8.remedy()
+            SkippedKind::NotUtf8.remedy().unwrap_or_default()
         ));
     }
     let mut at = error.valid_up_to();

@@ -7,6 +7,7 @@ use super::{
     document_reader::ensure_utf8,
 };
 use crate::base::num::ToU64;
+use crate::base::setting::Setting;
 use crate::{
     base::{
         codec::clear_buffer,
@@ -159,13 +160,21 @@ impl LineReader {
 /// The bytes of a chunk, if it is lines that are a document each, and the number of the first. A stream of ours is not: what
 /// passes of it would lack its end.
 pub fn copy_lines(chunk: &Chunk) -> Result<(Vec<u8>, u64)> {
-    let refused =
-        |file: std::sync::Arc<str>, what: &str| Err(Error::damaged(Place::file(file), what));
+    let not_lines = |file: std::sync::Arc<str>| {
+        let what = format!(
+            "not a document a line; {} or {} reads it as if it were",
+            Setting::Records.to("ndjson"),
+            Setting::Records.to("lines")
+        );
+        Err(Error::damaged(Place::file(file), what))
+    };
     match chunk {
-        Chunk::Records { of, .. } | Chunk::Block { of, .. } if of.header.is_some() => refused(
-            of.file.clone(),
-            "a stream of tokens or prints; only documents can be passed on as they came",
-        ),
+        Chunk::Records { of, .. } | Chunk::Block { of, .. } if of.header.is_some() => {
+            Err(Error::damaged(
+                Place::file(of.file.clone()),
+                "a stream of tokens or prints; only documents can be passed on as they came",
+            ))
+        }
         Chunk::Records {
             of,
             first_line,
@@ -181,21 +190,19 @@ pub fn copy_lines(chunk: &Chunk) -> Result<(Vec<u8>, u64)> {
             &*left.problem.what,
         )),
         Chunk::Skipped(_) => Ok((Vec::new(), 1)),
-        Chunk::Files(entries) => refused(
-            entries
-                .first()
-                .map_or_else(|| "a file".into(), |entry| entry.name()),
-            NOT_LINES,
-        ),
-        Chunk::Whole { file, .. } => refused(file.clone(), NOT_LINES),
-        Chunk::Records { of, .. } | Chunk::Block { of, .. } => refused(of.file.clone(), NOT_LINES),
+        Chunk::Files(entries) => {
+            let first = entries.first();
+            not_lines(first.map_or_else(|| "a file".into(), |entry| entry.name()))
+        }
+        Chunk::Whole { file, .. } => not_lines(file.clone()),
+        Chunk::Records { of, .. } | Chunk::Block { of, .. } => not_lines(of.file.clone()),
     }
 }
 
-const NOT_LINES: &str =
-    "not a document a line; --records ndjson or --records lines reads it as if it were";
-
 fn not_lines(file: impl Into<std::sync::Arc<str>>) -> Error {
-    let what = "not a document a line; --records ndjson reads it as if it were, dedup-extract pairs says which whole files are alike";
+    let what = format!(
+        "not a document a line; {} reads it as if it were, dedup-extract pairs says which whole files are alike",
+        Setting::Records.to("ndjson")
+    );
     Error::damaged(Place::file(file), what)
 }

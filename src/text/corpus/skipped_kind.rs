@@ -3,6 +3,7 @@
 //! To add a kind: a variant and a row of [`TABLE`].
 
 use super::{Records, unpack::Packing};
+use crate::base::setting::Setting;
 use serde::{Deserialize, Serialize};
 use std::{ffi::OsStr, path::Path};
 
@@ -116,10 +117,15 @@ struct SkippedKindRow {
     name: &'static str,
     /// Bytes at an offset; any of them tells the kind.
     signatures: &'static [(usize, &'static [u8])],
-    /// What to do about it today; empty where there is nothing to say.
+    /// How to make it readable; empty where there is no way.
     remedy: &'static str,
+    /// A setting that helps as well.
+    alternative: Option<Alternative>,
     severity: SkipSeverity,
 }
+
+/// A setting with which the file can be read: what to do, with which setting, and its value.
+type Alternative = (&'static str, Setting, Option<&'static str>);
 
 const fn row(
     kind: SkippedKind,
@@ -133,7 +139,17 @@ const fn row(
         name,
         signatures,
         remedy,
+        alternative: None,
         severity,
+    }
+}
+
+impl SkippedKindRow {
+    const fn or(self, what: &'static str, setting: Setting, value: Option<&'static str>) -> Self {
+        Self {
+            alternative: Some((what, setting, value)),
+            ..self
+        }
     }
 }
 
@@ -182,30 +198,28 @@ const TABLE: [SkippedKindRow; 44] = [
         SkippedKind::Ipynb,
         "ipynb",
         &[],
-        "convert it with jupyter nbconvert, or read it as it is with --records text",
+        "convert it with jupyter nbconvert",
         Error,
+    )
+    .or("read it as it is with", Setting::Records, Some("text")),
+    row(SkippedKind::Csv, "csv", &[], "convert it to NDJSON", Error).or(
+        "choose",
+        Setting::Records,
+        Some("lines or text"),
     ),
-    row(
-        SkippedKind::Csv,
-        "csv",
-        &[],
-        "convert it to NDJSON, or choose --records lines or text",
-        Error,
-    ),
-    row(
-        SkippedKind::Tsv,
-        "tsv",
-        &[],
-        "convert it to NDJSON, or choose --records lines or text",
-        Error,
+    row(SkippedKind::Tsv, "tsv", &[], "convert it to NDJSON", Error).or(
+        "choose",
+        Setting::Records,
+        Some("lines or text"),
     ),
     row(
         SkippedKind::JsonArray,
         "json array",
         &[],
-        "convert it to NDJSON with jq -c '.[]', or choose --records text",
+        "convert it to NDJSON with jq -c '.[]'",
         Error,
-    ),
+    )
+    .or("choose", Setting::Records, Some("text")),
     row(
         SkippedKind::Parquet,
         "parquet",
@@ -345,15 +359,14 @@ const TABLE: [SkippedKindRow; 44] = [
         SkippedKind::NotUtf8,
         "not UTF-8",
         &[],
-        "convert it with iconv, or read it as it is with --lossy",
+        "convert it with iconv",
         Error,
-    ),
-    row(
-        SkippedKind::TooLarge,
-        "too large",
-        &[],
-        "raise --max-document, or split it",
-        Error,
+    )
+    .or("read it as it is with", Setting::Lossy, None),
+    row(SkippedKind::TooLarge, "too large", &[], "split it", Error).or(
+        "raise",
+        Setting::MaxDocument,
+        None,
     ),
     row(SkippedKind::Unreadable, "unreadable", &[], "", Error),
     row(
@@ -394,9 +407,17 @@ impl SkippedKind {
         self.row().name
     }
 
-    /// How to make it readable; empty where there is no way.
-    pub fn remedy(self) -> &'static str {
-        self.row().remedy
+    /// How to make it readable, if there is a way.
+    pub fn remedy(self) -> Option<String> {
+        let row = self.row();
+        let remedy = (!row.remedy.is_empty()).then(|| row.remedy.to_owned())?;
+        Some(match row.alternative {
+            None => remedy,
+            Some((what, setting, None)) => format!("{remedy}, or {what} {setting}"),
+            Some((what, setting, Some(value))) => {
+                format!("{remedy}, or {what} {}", setting.to(value))
+            }
+        })
     }
 
     /// Whether it may be a document, so that skipping it is an error.

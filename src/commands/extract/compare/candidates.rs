@@ -20,7 +20,7 @@ pub type VisitRow<'e> = dyn FnMut(u32, &[u32]) -> Result<()> + 'e;
 
 /// Finds pairs that are worth to be compared.
 pub trait CandidateSource {
-    /// What `--method` calls it.
+    /// What users call it.
     fn name(&self) -> &'static str;
 
     /// Calls `each` with every content of `rows` that has partners after it, in rising order.

@@ -21,6 +21,7 @@ use self::{
 };
 use super::{ExtractOptions, Progress, WantedPairs, Without, discovery};
 use crate::base::num::ToU32;
+use crate::base::setting::Setting;
 use crate::{
     base::{
         error::{Error, Place, Result},
@@ -96,8 +97,9 @@ pub fn compare(
         let what =
             "bases are no words: any three of them are everywhere, and none would begin an area";
         return Err(Error::Usage(format!(
-            "{}: {what}; compare them with --passages",
-            index.directory.display()
+            "{}: {what}; compare them with {}",
+            index.directory.display(),
+            Setting::Passages
         )));
     }
     let view = View::by_id(index)?;
@@ -173,7 +175,11 @@ fn by_words<'v>(
     options: &CompareOptions,
 ) -> Result<WordCandidates<'v>> {
     let Some(words) = view.words() else {
-        let what = "has no dictionary, which --method gdic needs; build it with dedup-index build --dictionary";
+        let what = format!(
+            "has no dictionary, which {} needs; build it with dedup-index build {}",
+            Setting::Method.to("gdic"),
+            Setting::Dictionary
+        );
         return Err(Error::damaged(Place::path(&index.directory), what));
     };
     let limits = options.blots.limits;

@@ -19,6 +19,7 @@ use super::{
     stored_tokens::{self, Stored},
 };
 use crate::base::num::{ToU64, ToUsize};
+use crate::base::setting::Setting;
 use crate::{
     align::many::{
         MaximalRepeat, RankedRepeats, RepeatFinder, RepeatRanker, SharedWindows, TextBounds,
@@ -87,8 +88,9 @@ fn passages_with(
             "the windows of the index are {reach} tokens long, so that shorter passages are not seen"
         );
         return Err(Error::Usage(format!(
-            "{}: {what}; give at least that to --min-tokens, not {min_tokens}",
-            index.directory.display()
+            "{}: {what}; give at least that to {}, not {min_tokens}",
+            index.directory.display(),
+            Setting::MinTokens
         )));
     }
     let (threads, view) = (settings.limits.threads, View::by_id(index)?);
@@ -134,13 +136,15 @@ fn reach_of(index: &Index) -> Result<u32> {
             index.scheme.select
         );
         return Err(usage(format!(
-            "{what}; passages need one that was built with --select all"
+            "{what}; passages need one that was built with {}",
+            Setting::Select.to("all")
         )));
     }
     let no_windows = || {
         usage(format!(
-            "no windows of a length in '{}'; build with --scheme ordered",
-            index.scheme.windows
+            "no windows of a length in '{}'; build with {}",
+            index.scheme.windows,
+            Setting::Scheme.to("ordered")
         ))
     };
     blot::verbatim(&index.scheme.windows)

@@ -2,6 +2,7 @@
 
 use super::{Container, DocumentReader, InputFormat, Probe, RecordPiece, Records, Visit};
 use crate::base::num::ToU64;
+use crate::base::setting::Setting;
 use crate::{
     base::error::{Place, Problem},
     text::corpus::document_reader::{ensure_size, ensure_utf8, visit_line},
@@ -69,9 +70,10 @@ pub fn read_fasta(
         } else if record.first() == Some(&b'>') {
             read_sequence(container, line, record, limits.lossy, visit);
         } else if !record.trim_ascii().is_empty() {
-            visit(problem(
-                "text before the first '>'; for plain sequences use --records text".to_owned(),
-            ));
+            let remedy = Setting::Records.to("text");
+            visit(problem(format!(
+                "text before the first '>'; for plain sequences use {remedy}"
+            )));
         }
         at = next;
         line += lines;
