@@ -23,7 +23,6 @@ mod shared_only;
 mod slurm;
 mod source;
 mod spex;
-mod stats;
 mod status;
 mod threshold;
 mod tokenize;

@@ -4,9 +4,8 @@ use super::{
     super::{
         args::{CommonArgs, InputArgs, MORE, QuietArgs, ReadArgs, RunArgs, TokenArgs, read_list},
         exit_code,
-        output::Output,
+        output::{Output, grouped},
         progress::Complaints,
-        stats::grouped,
         watched,
     },
     PROGRAM, found_code,

@@ -1,16 +1,18 @@
 //! dedup-index stats: what an index holds, as a table or as JSON.
 
 use super::{
-    args::{QuietArgs, threads_of},
-    index::IndexArgs,
-    output::Output,
+    super::{
+        args::{QuietArgs, threads_of},
+        output::{Output, grouped},
+    },
+    IndexArgs,
 };
 use crate::index::{Index, Stats, ranges_text, stats};
 use clap::Args;
 use std::{io::Write, process::ExitCode};
 
 #[derive(Args, Debug)]
-pub(super) struct StatsArgs {
+pub struct StatsArgs {
     #[command(flatten)]
     of: IndexArgs,
     #[command(flatten)]
@@ -20,7 +22,7 @@ pub(super) struct StatsArgs {
     json: bool,
 }
 
-pub(super) fn run_stats(args: &StatsArgs) -> Result<ExitCode, anyhow::Error> {
+pub fn run_stats(args: &StatsArgs) -> Result<ExitCode, anyhow::Error> {
     let threads = threads_of(None);
     let stats = stats(&Index::open(&args.of.index)?, threads)?;
     let mut out = Output::open(None, false)?;
@@ -99,16 +101,4 @@ fn stats_table(stats: &Stats) -> String {
         .map(|(length, blots)| format!("{} ({} blots)", grouped(*length), grouped(*blots)))
         .collect();
     table + &format!("{:24}{}\n", "  most", top.join(", "))
-}
-
-/// 1234567 as 1,234,567.
-pub(super) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let groups: Vec<_> = digits
-        .as_bytes()
-        .rchunks(3)
-        .rev()
-        .map(String::from_utf8_lossy)
-        .collect();
-    groups.join(",")
 }

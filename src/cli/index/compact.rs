@@ -1,0 +1,24 @@
+//! dedup-index compact.
+
+use super::{super::args::QuietArgs, IndexArgs, ResourceArgs};
+use crate::commands::compact;
+use clap::Args;
+use std::process::ExitCode;
+
+#[derive(Args, Debug)]
+pub struct CompactArgs {
+    #[command(flatten)]
+    of: IndexArgs,
+    #[command(flatten)]
+    _quiet: QuietArgs,
+    #[command(flatten)]
+    resources: ResourceArgs,
+    /// How many threads work [default: one a core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: Option<u32>,
+}
+
+pub fn run_compact(args: &CompactArgs) -> Result<ExitCode, anyhow::Error> {
+    compact(&args.of.index, &args.resources.resources(args.threads))?;
+    Ok(ExitCode::SUCCESS)
+}
