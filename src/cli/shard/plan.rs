@@ -1,6 +1,6 @@
 //! dedup-shard plan: what to read, and how to cut it.
 
-use super::{
+use super::super::{
     args::{BlotArgs, InputArgs, QuietArgs, TokenArgs, parse_size},
     threshold::Threshold,
 };
@@ -26,7 +26,7 @@ use std::{
 };
 
 #[derive(Args, Debug)]
-pub(super) struct PlanArgs {
+pub struct PlanArgs {
     #[command(flatten)]
     _quiet: QuietArgs,
     /// The directory of the run, to be made
@@ -182,7 +182,7 @@ fn ensure_some_found(found: &[WalkItem], has_base: bool) -> Result<(), anyhow::E
     Ok(())
 }
 
-pub(super) fn run_plan(args: &PlanArgs) -> Result<ExitCode, anyhow::Error> {
+pub fn run_plan(args: &PlanArgs) -> Result<ExitCode, anyhow::Error> {
     if args.input.reads_stdin() {
         anyhow::bail!("say which files and directories to read; stdin cannot be cut into slices");
     }

@@ -1,6 +1,6 @@
 //! Hosts: how dedup-shard reaches them, and what it is on them.
 
-use super::args::parse_size;
+use super::super::args::parse_size;
 #[cfg(feature = "ssh")]
 use crate::cluster::remote::{Ssh, SshOptions};
 use crate::cluster::{

@@ -1,6 +1,6 @@
 //! The progress of a run on stderr, and the signals that stop it.
 
-use super::progress::{TaskBar, say_lines};
+use super::super::progress::{TaskBar, say_lines};
 use crate::cluster::{QueuedJob, RunObserver, Task};
 use anyhow::Context;
 use signal_hook::{

@@ -1,6 +1,6 @@
 //! dedup-shard status: how far a run got, how fast, and where.
 
-use super::output::Output;
+use super::super::output::Output;
 use crate::{
     base::{codec, num::ToU64},
     cluster::{
@@ -18,7 +18,7 @@ pub struct StatusArgs {
     #[arg(value_name = "RUN")]
     pub run: std::path::PathBuf,
     #[command(flatten)]
-    _quiet: super::args::QuietArgs,
+    _quiet: super::super::args::QuietArgs,
     /// Only the ids of tasks that are not done, one a line
     #[arg(long, conflicts_with = "json")]
     missing: bool,

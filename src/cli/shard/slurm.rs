@@ -1,6 +1,6 @@
 //! dedup-shard run --engine slurm, and what its jobs call.
 
-use super::{output::Output, progress::say};
+use super::super::{output::Output, progress::say};
 use crate::{
     base::num::ToUsize,
     cluster::{
