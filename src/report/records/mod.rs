@@ -1,0 +1,87 @@
+//! The results of all programs: one type per record. A new column is one field.
+//!
+//! Fields stand in the order in which they are written. A field of the type `Option` that is
+//! `None` is `null` in JSON and an empty cell in tables, unless it says that it is left out.
+
+mod blots;
+mod graph;
+mod groups;
+mod headers;
+mod pairs;
+mod passages;
+mod query;
+
+pub use blots::{
+    BlotPosting, BlotRecord, BlotText, ChunkDocument, ChunkRecord, DictionaryWord, SharedBlot,
+    hex_blot,
+};
+pub use graph::{GraphEdge, GraphElement, GraphNode};
+pub use groups::{
+    ClusterRecord, ClusterRow, DropReason, DroppedDocument, DroppedMember, ExactGroup, ExactRow,
+};
+pub use headers::{ExtractHeader, PassagesHeader};
+pub use pairs::{
+    AreaList, AreaRecord, CandidatePair, ComparedPair, PairRecord, RowChange, TableChange, TableRow,
+};
+pub use passages::{
+    AlignedPair, CountedWords, ExcludedWords, PairPassages, PassageFamily, PassagePlace,
+    PassageRecord, PassageRow, SpansRecord,
+};
+pub use query::{HistoryAnswer, HistoryMatch, MatchRecord, QueryAnswer, QueryMatch};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{align::PassageCoverage, report::put_json};
+    use serde::Serialize;
+
+    fn json(record: &impl Serialize) -> String {
+        let mut out = Vec::new();
+        put_json(record, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn passages_say_if_they_are_reversed() {
+        let mut passage = PassageRecord {
+            a: [1, 4],
+            b: [0, 9],
+            tokens: 2,
+            score: 2.0 / 3.0,
+            kind: "edited",
+            reverse: false,
+        };
+        let expected =
+            "{\"a\":[1,4],\"b\":[0,9],\"tokens\":2,\"score\":0.666667,\"kind\":\"edited\"}";
+        assert_eq!(json(&passage), expected);
+        passage.reverse = true;
+        assert_eq!(json(&passage), expected.replace('}', ",\"reverse\":true}"));
+    }
+
+    #[test]
+    fn words_are_counted_by_reason() {
+        let tally = PassageCoverage {
+            words: 120,
+            excluded: [10, 0, 20],
+            matched: 30,
+        };
+        assert_eq!(
+            json(&CountedWords::from(&tally)),
+            "{\"words\":120,\"excluded\":{\"base\":10,\"bibliography\":0,\"quotes\":20},\"counted\":90,\"matched\":30,\"share\":0.333333}"
+        );
+    }
+
+    #[test]
+    fn a_pair_names_its_fields_in_order() {
+        assert_eq!(
+            json(&PairRecord {
+                a: "x",
+                b: "y",
+                estimate: true,
+                passages: Some(Vec::new()),
+                ..PairRecord::default()
+            }),
+            "{\"a\":\"x\",\"b\":\"y\",\"shared\":0,\"a_in_b\":0,\"b_in_a\":0,\"score\":0,\"estimate\":true,\"passages\":[]}"
+        );
+    }
+}

@@ -1,0 +1,202 @@
+//! Passages that documents share, and how their words were counted.
+
+use crate::align::{Passage, PassageCoverage, exclusions::ExclusionReason};
+use serde::{Serialize, Serializer};
+use std::ops::Not;
+
+/// The passages of a query and a document, and how their words were counted.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct PairPassages {
+    /// How the words of `a` were counted; left out if all of them count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub a_words: Option<CountedWords>,
+    /// The same of `b`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub b_words: Option<CountedWords>,
+    /// In the order of `a`.
+    pub passages: Vec<PassageRecord>,
+}
+
+/// Two documents that were aligned, and the passages that they share.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct AlignedPair {
+    /// The id of one document.
+    pub a: String,
+    /// The id of the other one.
+    pub b: String,
+    /// The share of the words of `a` that are in passages.
+    pub a_in_b: f64,
+    /// The share of the words of `b` that are in passages.
+    pub b_in_a: f64,
+    /// How the words of `a` were counted; left out if all of them count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub a_words: Option<CountedWords>,
+    /// The same of `b`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub b_words: Option<CountedWords>,
+    /// In the order of `a`.
+    pub passages: Vec<PassageRecord>,
+}
+
+/// A passage of two documents.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PassageRecord {
+    /// Its start and end in `a`, in bytes or characters.
+    pub a: [u32; 2],
+    /// Its start and end in `b`.
+    pub b: [u32; 2],
+    /// Tokens that both have.
+    pub tokens: u32,
+    /// The share of its tokens that both have.
+    pub score: f64,
+    /// How it was taken over.
+    pub kind: &'static str,
+    /// `b` has the reverse complement; left out if not.
+    #[serde(skip_serializing_if = "Not::not")]
+    pub reverse: bool,
+}
+
+impl From<&Passage> for PassageRecord {
+    fn from(passage: &Passage) -> Self {
+        Self {
+            a: [passage.a.start, passage.a.end],
+            b: [passage.b.start, passage.b.end],
+            tokens: passage.tokens,
+            score: passage.score,
+            kind: passage.kind.name(),
+            reverse: passage.is_reversed,
+        }
+    }
+}
+
+/// A passage of an aligned pair as a row of a table.
+#[derive(Debug, Default, Serialize)]
+pub struct PassageRow<'r> {
+    /// The id of one document.
+    pub a: &'r str,
+    /// The id of the other one.
+    pub b: &'r str,
+    /// Where the passage starts in `a`.
+    pub a_start: u32,
+    /// Where it ends in `a`.
+    pub a_end: u32,
+    /// Where it starts in `b`.
+    pub b_start: u32,
+    /// Where it ends in `b`.
+    pub b_end: u32,
+    /// Tokens that both have.
+    pub tokens: u32,
+    /// The share of its tokens that both have.
+    pub score: f64,
+    /// How it was taken over.
+    pub kind: &'r str,
+    /// `b` has the reverse complement.
+    pub reverse: bool,
+}
+
+impl<'r> PassageRow<'r> {
+    /// The rows of all passages of a pair.
+    pub fn of_pair(
+        a: &'r str,
+        b: &'r str,
+        passages: &'r [PassageRecord],
+    ) -> impl Iterator<Item = Self> {
+        passages.iter().map(move |passage| Self {
+            a,
+            b,
+            a_start: passage.a[0],
+            a_end: passage.a[1],
+            b_start: passage.b[0],
+            b_end: passage.b[1],
+            tokens: passage.tokens,
+            score: passage.score,
+            kind: passage.kind,
+            reverse: passage.reverse,
+        })
+    }
+}
+
+/// How the words of a document were counted.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CountedWords {
+    /// All of them.
+    pub words: u32,
+    /// Those that do not count, by reason.
+    pub excluded: ExcludedWords,
+    /// Those that count.
+    pub counted: u32,
+    /// Those that count and are in passages.
+    pub matched: u32,
+    /// Their share of those that count.
+    pub share: f64,
+}
+
+/// Words that do not count, by reason, in the order of [`ExclusionReason::ALL`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExcludedWords([u32; ExclusionReason::ALL.len()]);
+
+impl Serialize for ExcludedWords {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(
+            ExclusionReason::ALL
+                .map(ExclusionReason::name)
+                .iter()
+                .zip(self.0),
+        )
+    }
+}
+
+impl From<&PassageCoverage> for CountedWords {
+    fn from(tally: &PassageCoverage) -> Self {
+        Self {
+            words: tally.words,
+            excluded: ExcludedWords(tally.excluded),
+            counted: tally.counted(),
+            matched: tally.matched,
+            share: tally.share(),
+        }
+    }
+}
+
+/// The byte ranges of a document that an earlier document has.
+#[derive(Debug, Default, Serialize)]
+pub struct SpansRecord<'r> {
+    /// The id of the document.
+    pub doc: &'r str,
+    /// Its size, if it is known.
+    pub bytes: Option<u64>,
+    /// Starts and ends in bytes.
+    pub spans: Vec<[u32; 2]>,
+    /// Bytes in all spans.
+    pub seen: u64,
+}
+
+/// A passage that several documents share.
+#[derive(Debug, Default, Serialize)]
+pub struct PassageFamily<'r> {
+    /// Counts passages, from 1.
+    pub passage: u64,
+    /// Its length.
+    pub tokens: u32,
+    /// How often it occurs.
+    pub count: usize,
+    /// The number of documents that have it.
+    pub documents: u64,
+    /// Tokens, of all its places, that no passage before it has.
+    pub new: u64,
+    /// How it begins, if its text is known.
+    pub text: Option<&'r str>,
+    /// Where it occurs.
+    pub places: Vec<PassagePlace<'r>>,
+}
+
+/// A place of a passage that several documents share.
+#[derive(Debug, Serialize)]
+pub struct PassagePlace<'r> {
+    /// The id of the document.
+    pub doc: &'r str,
+    /// Where it starts, in bytes.
+    pub start: u32,
+    /// Where it ends, in bytes.
+    pub end: u32,
+}
