@@ -88,6 +88,7 @@ impl Tool for Arguments {
     }
 }
 
+/// Runs dedup-blot with the arguments of the process.
 pub fn main() -> ExitCode {
     main_of::<Arguments>()
 }

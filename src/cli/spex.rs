@@ -272,6 +272,7 @@ fn tell(found: &SpexSummary, is_looked_at: bool) {
     }
 }
 
+/// Runs dedup-spex with the arguments of the process.
 pub fn main() -> ExitCode {
     main_of::<Arguments>()
 }

@@ -81,6 +81,7 @@ impl Tool for Arguments {
     }
 }
 
+/// Runs dedup-tokenize with the arguments of the process.
 pub fn main() -> ExitCode {
     main_of::<Arguments>()
 }

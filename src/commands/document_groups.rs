@@ -15,7 +15,7 @@ use std::{
 pub enum Grouping {
     /// A file with an id, a tab and a group a line. What it does not name is alone.
     File(PathBuf),
-    /// By the first so many components of the id's path. What has no more components is alone.
+    /// By this many first components of the id's path. A document with no more components is a group of its own.
     Depth(usize),
 }
 

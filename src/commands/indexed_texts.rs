@@ -1,4 +1,4 @@
-//! The texts of an index's documents, from wherever they are now.
+//! Reads the texts of an index's documents again.
 
 use crate::base::num::ToU64;
 use crate::base::setting::Setting;
@@ -13,8 +13,9 @@ use crate::{
 };
 use std::{io, path::PathBuf, sync::OnceLock};
 
-/// Reads documents by id. An id is the path of a file, below one of the directories if some are given, else below the current one, and leads nowhere else; if it is
-/// not there it is looked for in the files of the corpus, which are read once, when the first document is missing.
+/// Reads documents by id. An id is the path of a file below one of the given directories, or below the current one; paths that lead out of
+/// it are refused. A document that is not found there is looked up in the files of the corpus, which are scanned once, when the first
+/// document is missing.
 pub struct IndexedTexts<'i> {
     index: &'i Index,
     /// Where to look: directories, and files with a document a line.
@@ -35,6 +36,7 @@ pub enum UnreadableText {
 }
 
 impl UnreadableText {
+    /// The message about it.
     pub fn into_problem(self) -> Problem {
         match self {
             Self::Missing(problem) | Self::Changed(problem) => problem,
@@ -133,7 +135,7 @@ impl<'i> IndexedTexts<'i> {
             .map_or(&[], DocumentLocations::problems)
     }
 
-    /// By the hash over the tokens; by their number where a stream of another program did not say it.
+    /// Compares the hash over the tokens, or their number if the stream of another program had no hash.
     fn is_changed(&self, id: &str, text: &str) -> bool {
         let row = self
             .index

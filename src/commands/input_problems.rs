@@ -1,4 +1,4 @@
-//! Reports what was found instead of documents, in the order of the input.
+//! Reports input that is not a document, in the order of the input.
 
 use crate::base::setting::Setting;
 use crate::{
@@ -8,13 +8,13 @@ use crate::{
 };
 use std::{collections::BTreeSet, sync::Arc};
 
-/// So many records without a text are named one by one; the others of a file are counted.
+/// The number of records without a text that are reported one by one; the others of a file are counted.
 const MAX_NAMED: u64 = 3;
-/// So many fields of such records are listed.
+/// The number of fields of such records that are listed.
 const MAX_FIELDS: usize = 12;
 
-/// Passes flaws on to a [`Observer`]. Records without a text come in crowds, for a field was named wrongly: of each file the first
-/// few are reported, and the others together.
+/// Passes problems on to an [`Observer`]. A wrong field name makes all records of a file lack a text, so only the first few records
+/// without a text are reported one by one, and the others of the file together.
 #[derive(Default)]
 pub struct InputProblems {
     /// Inputs that could not be used.

@@ -1,4 +1,4 @@
-//! The texts of an index's documents, from where they are now, and the passages that two of them share.
+//! Options for passages, and the passages that two documents share.
 
 use crate::{
     align::{
@@ -16,9 +16,10 @@ use crate::{
 };
 use std::path::{Path, PathBuf};
 
-/// How passages are sought and told of.
+/// How passages are found and reported.
 #[derive(Debug, Clone, Default)]
 pub struct PassageOptions {
+    /// How texts are aligned.
     pub passages: align::AlignOptions,
     /// Spans count Unicode characters instead of bytes.
     pub in_chars: bool,
@@ -26,8 +27,9 @@ pub struct PassageOptions {
     pub reading: corpus::Options,
     /// Where the documents of an index are: directories below which their ids are paths, and files with a document a line.
     pub corpus: Vec<PathBuf>,
-    /// What does not count in a document that is judged, and in what it is compared with.
+    /// What does not count in the document that is examined.
     pub rules: ExclusionRules,
+    /// What does not count in the documents that it is compared with.
     pub source_rules: ExclusionRules,
     /// Passages of fewer words in common do not count.
     pub min_match_words: u32,
@@ -40,12 +42,12 @@ pub struct SharedText {
     pub a_in_b: f64,
     pub b_in_a: f64,
     pub passages: Vec<Passage>,
-    /// What the words of either are counted as.
+    /// How the words of each are counted.
     pub tallies: [PassageCoverage; 2],
 }
 
 impl PassageOptions {
-    /// As the documents of an index must be read: by its tokenizer, and unless they are words in its windows.
+    /// These options with the tokenizer of an index and, unless its tokens are words, with its windows.
     pub fn of_index(mut self, index: &Index) -> Result<Self> {
         let scheme = &index.scheme.tokens;
         let foreign = || {
@@ -64,7 +66,7 @@ impl PassageOptions {
         Ok(self)
     }
 
-    /// What records say of the passages of two documents.
+    /// The passages of two documents as a record.
     pub fn pair_passages(&self, shared: &SharedText) -> PairPassages {
         let [a_words, b_words] = shared
             .tallies
@@ -77,12 +79,12 @@ impl PassageOptions {
         }
     }
 
-    /// Whether something may not count: then records say what did.
+    /// Whether some text may not count; then records say how words were counted.
     pub fn leaves_out(&self) -> bool {
         self.min_match_words > 0 || !self.rules.is_empty() || !self.source_rules.is_empty()
     }
 
-    /// What a page says of what does not count, in sentences; `judged` is what it calls the document that is judged.
+    /// Sentences for a page on what does not count; `judged` is how the page calls the document that is examined.
     pub fn notes(&self, judged: &'static str) -> Vec<String> {
         let of = |is_given: bool, is_of_both: bool| match (is_given, is_of_both) {
             (false, _) => None,
@@ -123,14 +125,14 @@ impl PassageOptions {
         notes
     }
 
-    /// What two documents share, with spans in the documents as they were read, in bytes or characters.
+    /// The passages of two documents, with spans in the original documents, in bytes or characters.
     pub fn shared(&self, a: &PreparedText, b: &PreparedText) -> SharedText {
         let mut shared = self.shared_text(a, b);
         self.place(&mut shared.passages, a, b);
         shared
     }
 
-    /// Turns spans in texts, in bytes, into spans in the documents, as they are asked for.
+    /// Converts byte spans of texts to spans of the original documents, in the unit of the options.
     pub fn place(&self, passages: &mut [Passage], a: &PreparedText, b: &PreparedText) {
         to_document_offsets(passages, a, b);
         if self.in_chars {
@@ -138,7 +140,7 @@ impl PassageOptions {
         }
     }
 
-    /// What two documents share, with spans in bytes of their texts ([`PreparedText::text`]), as pages need them.
+    /// The passages of two documents, with byte spans of their texts ([`PreparedText::text`]), as pages need them.
     pub fn shared_text(&self, a: &PreparedText, b: &PreparedText) -> SharedText {
         let mut passages = align(a, b, &self.passages);
         passages.retain(|passage| passage.tokens >= self.min_match_words);
@@ -154,7 +156,7 @@ impl PassageOptions {
         }
     }
 
-    /// Reads a file, without what does not count by these rules.
+    /// Reads a file, and marks what does not count by these rules.
     pub fn prepared(&self, path: &str, rules: &ExclusionRules) -> Result<PreparedText, Problem> {
         let text = corpus::read_text(Path::new(path), &self.reading);
         let mut text = text.map_err(|error| Problem::new(Place::file(path), error.to_string()))?;
@@ -165,7 +167,7 @@ impl PassageOptions {
     }
 }
 
-/// Puts an unknown base in the place of each head of FASTA, and keeps every character where it is: no passage goes from one sequence on to the next.
+/// Overwrites each header of FASTA with unknown bases, so that no passage crosses from one sequence to the next and every offset stays.
 fn without_heads(mut fasta: String) -> String {
     if !fasta.starts_with('>') {
         return fasta;

@@ -25,31 +25,34 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-/// How a stage runs, whatever it does.
+/// How a stage reads its input and runs.
 #[derive(Debug, Clone)]
 pub struct Settings {
+    /// The form of the stream that it writes.
     pub form: Form,
+    /// Threads and memory.
     pub limits: Limits,
+    /// The input.
     pub corpus: corpus::Options,
 }
 
-/// Is told what happens, in the order of the input.
+/// Receives progress and problems, in the order of the input.
 pub trait Observer {
     /// An input could not be used; the rest goes on.
     fn problem(&mut self, problem: &Problem);
-    /// So many more bytes were read, and so many documents written.
+    /// `bytes` more bytes were read, and `documents` more documents written.
     fn progress(&mut self, bytes: u64, documents: u64);
-    /// A file is not read. Whether that is an error depends on what it is, and whether it was named.
+    /// A file was left out. Whether that is an error depends on its kind, and on whether the user named it.
     fn left_out(&mut self, left: &SkippedFile) {
         if left.is_error() {
             self.problem(&left.problem);
         }
     }
-    /// What was read of the next part of the input.
+    /// The account of the next part of the input.
     fn account(&mut self, _: &Account) {}
 }
 
-/// Passes on problems only: for input beside the documents, such as text that is to be left out.
+/// Passes on problems only. For input besides the documents, such as text that does not count.
 pub(super) struct ProblemsOnly<'w>(pub &'w mut dyn Observer);
 
 impl Observer for ProblemsOnly<'_> {
@@ -60,11 +63,12 @@ impl Observer for ProblemsOnly<'_> {
     fn progress(&mut self, _: u64, _: u64) {}
 }
 
-/// What a stage did.
+/// The result of a stage.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Summary {
     /// Inputs that could not be used.
     pub problems: u64,
+    /// The input that was read, and the input that was left out.
     pub account: Account,
 }
 
@@ -77,25 +81,25 @@ impl Summary {
     }
 }
 
-/// Turns documents into something that is gathered by chunk; a copy works on each thread.
+/// Turns documents into results, which are collected chunk by chunk. Each thread has its own copy.
 pub(super) trait DocumentStage: Clone + Send + Sync {
     type Out: StageOutput;
-    /// Of documents with one id only the first is wanted.
+    /// Whether only the first document of each id is wanted.
     const IDS_ARE_UNIQUE: bool = true;
 
-    /// Adds a document to what is gathered, or says why it cannot.
+    /// Adds the result for a document, or returns why it cannot.
     fn take(&mut self, item: &InputDocument<'_>, out: &mut Self::Out) -> Result<(), String>;
 
-    /// The chunk is at its end: large buffers are given back, and what is gathered may be put in order.
+    /// Called at the end of a chunk, to release large buffers and to put the results in order.
     fn finish(&mut self, out: &mut Self::Out);
 }
 
-/// What a stage makes of a chunk.
+/// The results of a stage for one chunk.
 pub(super) trait StageOutput: Default + Send {
-    /// Takes documents out again, given by their place in rising order.
+    /// Removes documents, given by their places in rising order.
     fn drop_documents(&mut self, dropped: &[usize]);
 
-    /// Bytes of memory, about.
+    /// The approximate memory, in bytes.
     fn weight(&self) -> u64;
 }
 
@@ -127,10 +131,10 @@ pub(super) fn run_to_stream(
     Ok(summary)
 }
 
-/// IdsAndPlaces of documents, and where each was found.
+/// Ids of documents, and where each was found.
 pub(super) type IdsAndPlaces = Vec<(Box<str>, Place)>;
 
-/// Runs a stage over a corpus; the sink gets what was gathered, in order, and of which documents.
+/// Runs a stage over a corpus; the sink receives the results of each chunk, in input order, and the documents they are of.
 pub(super) fn run<S: DocumentStage>(
     stage: &S,
     source: Source,
@@ -144,7 +148,7 @@ pub(super) fn run<S: DocumentStage>(
         InputProblems::default(),
         source.stop(),
     );
-    // Also an input without anything has an account.
+    // An empty input has an account, too.
     observer.account(&account);
     let worker = || {
         let (mut stage, mut reader) = (stage.clone(), DocumentReader::new(&settings.corpus));
@@ -164,7 +168,7 @@ pub(super) fn run<S: DocumentStage>(
                 worked.drop_duplicates(&mut seen)?;
             }
             let documents = worked.ids.len().to_u64();
-            // Those whose id came before have a text, too.
+            // Documents with a repeated id have a text, too.
             flaws.report(
                 &worked.flaws,
                 worked.file.as_ref(),
@@ -174,7 +178,7 @@ pub(super) fn run<S: DocumentStage>(
             observer.progress(worked.bytes, documents);
             observer.account(&worked.account);
             account.add(&worked.account);
-            // Who waits for input would not hear of an error, such as a closed pipe.
+            // A reader blocked on input never sees a sink error such as a closed pipe, so tell it to stop.
             sink(worked.out, worked.ids).inspect_err(|_| stop.store(true, Ordering::Relaxed))
         },
     )?;
@@ -185,11 +189,11 @@ pub(super) fn run<S: DocumentStage>(
     })
 }
 
-/// What became of a chunk.
+/// A chunk after the stage.
 #[derive(Default)]
 struct Worked<O> {
     out: O,
-    /// Of each document that was gathered.
+    /// The id and place of each document.
     ids: IdsAndPlaces,
     /// The size of each document's text, as far as it is known.
     sizes: Vec<u64>,
@@ -224,14 +228,14 @@ fn work<S: DocumentStage>(
 }
 
 impl<O: StageOutput> Worked<O> {
-    /// Bytes of memory, about: an id or a message takes some forty on the heap.
+    /// The approximate memory, in bytes: an id or a message takes about forty on the heap.
     fn weight(&self) -> u64 {
         let parts = self.ids.len() * (size_of::<(Box<str>, Place)>() + 40)
             + self.flaws.len() * (size_of::<SkippedInput>() + 120);
         self.out.weight() + parts as u64
     }
 
-    /// Gives the size of a document that the stage refused.
+    /// Returns the size of a document that the stage refused.
     fn add<S: DocumentStage<Out = O>>(
         &mut self,
         stage: &mut S,
@@ -281,7 +285,7 @@ mod tests {
     use crate::commands::{BlotOptions, blot};
     use proptest::prelude::*;
 
-    /// Keeps what it was told.
+    /// An observer that keeps what it receives.
     #[derive(Default)]
     struct Notes(Vec<String>);
 

@@ -1,4 +1,4 @@
-//! Texts of an index's documents, made ready to be aligned.
+//! Texts of an index's documents, prepared for alignment.
 
 use super::{Observer, indexed_texts::IndexedTexts, passage_options::PassageOptions};
 use crate::{align::PreparedText, base::error::Problem, index::Index};
@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// Documents that were asked for of late. They take some 20 times the size of their texts.
+/// A cache of the documents that were used last. Each takes about 20 times the size of its text.
 pub struct TextCache<'o> {
     pub options: &'o PassageOptions,
     most: usize,
@@ -17,7 +17,7 @@ pub struct TextCache<'o> {
 }
 
 impl<'o> TextCache<'o> {
-    /// Keeps so many.
+    /// The number of documents to keep.
     pub fn new(options: &'o PassageOptions, index: &'o Index, most: usize) -> Self {
         let library = IndexedTexts::new(index, &options.corpus, &options.reading);
         Self {
@@ -29,7 +29,7 @@ impl<'o> TextCache<'o> {
         }
     }
 
-    /// None if it cannot be read, or is not as it was indexed; why is remembered, and it is not tried again.
+    /// `None` if it cannot be read, or has changed since it was indexed. The reason is kept for the report, and the file is not tried again.
     pub fn get(&self, id: &str) -> Option<Arc<PreparedText>> {
         if let Some(known) = self.known(id) {
             return Some(known);

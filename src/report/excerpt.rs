@@ -11,22 +11,26 @@ use std::io::Write;
 
 /// Lines of context on either side.
 const CONTEXT_LINES: usize = 1;
-/// A passage of more lines is folded in the middle, and so many are left at its start and at its end.
+/// A passage of more lines is folded in the middle.
 const MOST_LINES: usize = 8;
+/// The lines that a folded passage keeps at its start and at its end.
 const KEPT_LINES: [usize; 2] = [4, 2];
-/// Of a line, so many characters are shown around what matters.
+/// The number of characters of a line that are shown around the passage.
 const LINE_CHARS: usize = 160;
 
 /// A document and one that shares text with it.
 pub struct Excerpts<'a> {
+    /// The ids of both.
     pub ids: [&'a str; 2],
+    /// The texts of both.
     pub documents: [&'a PreparedText; 2],
     /// The share of the words of either that are in passages.
     pub shares: [f64; 2],
     /// With spans in the texts of the documents.
     pub passages: &'a [Passage],
-    /// What the words of either are counted as.
+    /// How the words of each are counted.
     pub tallies: [PassageCoverage; 2],
+    /// With escape sequences for colours.
     pub with_color: bool,
 }
 

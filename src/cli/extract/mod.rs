@@ -283,6 +283,7 @@ impl Tool for ExtractCli {
     }
 }
 
+/// Runs dedup-extract with the arguments of the process.
 pub fn main() -> ExitCode {
     main_of::<ExtractCli>()
 }

@@ -175,6 +175,7 @@ impl Tool for Arguments {
     }
 }
 
+/// Runs dedup-index with the arguments of the process.
 pub fn main() -> ExitCode {
     main_of::<Arguments>()
 }

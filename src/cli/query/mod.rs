@@ -270,6 +270,7 @@ fn found_code(asked: &QueryOutcome, skip_bad: bool) -> ExitCode {
     })
 }
 
+/// Runs dedup-query with the arguments of the process.
 pub fn main() -> ExitCode {
     main_of::<QueryCli>()
 }

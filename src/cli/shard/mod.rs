@@ -211,6 +211,7 @@ fn tell(plan: &Plan, input: &RunInput, quiet: bool) -> ExitCode {
     exit_code(input.problems.len().to_u64(), plan.options.skip_bad)
 }
 
+/// Runs dedup-shard with the arguments of the process.
 pub fn main() -> ExitCode {
     main_of::<Arguments>()
 }

@@ -15,14 +15,20 @@ use crate::{
     },
 };
 
-/// What is None is taken from the stream that comes in, or is the default.
+/// How documents become blots. An option that is `None` is taken from the input stream, if that names one, and else has its default.
 #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub struct BlotOptions {
+    /// How texts become tokens.
     pub tokenizer: Option<Tokenizer>,
+    /// How windows of tokens become blots.
     pub scheme: Option<WindowSchemes>,
+    /// The number of tokens of a window, where `scheme` does not name it.
     pub k: Option<u32>,
+    /// The number of interleaved streams of tokens.
     pub interleave: Option<u32>,
+    /// The width of a blot.
     pub bits: Option<u8>,
+    /// Which blots are kept.
     pub select: Option<SelectScheme>,
 }
 
@@ -42,7 +48,7 @@ const DEFAULT_K: u32 = 8;
 const DEFAULT_K_DNA: u32 = 31;
 pub(super) const DEFAULT_BITS: u8 = 32;
 
-/// The tokens of a window, where nothing else is said.
+/// The default number of tokens of a window.
 pub fn default_window(rule: Rule) -> u32 {
     if rule == Rule::Dna {
         DEFAULT_K_DNA
@@ -51,14 +57,14 @@ pub fn default_window(rule: Rule) -> u32 {
     }
 }
 
-/// Opens a corpus, and finds out what blots to make of it.
+/// Opens a corpus, and decides how to make blots of it: a stream of blots or tokens fixes its own scheme.
 pub(crate) fn open(
     options: &BlotOptions,
     settings: &Settings,
 ) -> Result<(Source, DocumentBlotter)> {
     let mut source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
     if let Some(path) = &settings.corpus.slice {
-        // What the whole corpus opens with was looked at when it was cut into slices.
+        // The plan read the header of the whole corpus when it cut the slices.
         let slice = CorpusSlice::open(path)?;
         let header = Header::new(StreamKind::Blots, slice.scheme().to_owned());
         let blots =
@@ -95,13 +101,13 @@ pub(super) fn open_source(
     Ok((source, blots))
 }
 
-/// What blots a corpus would have.
+/// The scheme of the blots that a corpus would have.
 pub fn scheme_of(options: &BlotOptions, settings: &Settings) -> Result<BlotScheme> {
     Ok(open(options, settings)?.1.scheme)
 }
 
 impl BlotOptions {
-    /// Refuses what makes no sense of a print.
+    /// Refuses options that have no meaning for prints.
     pub(crate) fn ensure_only_tokens(&self, with_positions: bool) -> Result<()> {
         for (setting, is_given) in [
             (Setting::WindowTokens, self.k.is_some()),
@@ -120,7 +126,7 @@ impl BlotOptions {
         Ok(())
     }
 
-    /// What was not asked for is as in a stream.
+    /// These options, with the scheme of a stream for those that are not set.
     pub(super) fn completed_by(&self, found: &BlotScheme) -> Self {
         let Self {
             tokenizer,

@@ -1,4 +1,4 @@
-//! Blots by falling df, as dupi extracts them: what many documents have is likely to be a copy.
+//! Blots by falling df, as dupi extracts them: a blot of many documents is likely to be copied text.
 
 use super::{ExtractOptions, put};
 use crate::base::ids::ContentNo;
@@ -18,8 +18,8 @@ use std::{collections::BTreeMap, io::Write, ops::RangeInclusive};
 
 /// Writes every blot of two or more documents with all its documents: most documents first, then by blot.
 ///
-/// The postings are read once to count, and once for each lot of dfs whose blots fit into memory. Blots of one df are in order as they
-/// are read: a df with too many of them is a lot of its own, and nothing of it is kept.
+/// The postings are read once to count, and once for each range of dfs whose blots fit into memory. Blots of one df are read in order,
+/// so a df with too many blots is a range of its own, and its blots are written at once.
 pub fn write_blots(
     view: &View<'_>,
     bits: u8,
@@ -54,7 +54,7 @@ pub fn write_blots(
     Ok(())
 }
 
-/// Of a blot that waits, its share of the sets included.
+/// Bytes of a blot in memory, its share of the sets included.
 const KEPT_BYTES: u64 = 48;
 
 fn df(view: &View<'_>, contents: &[u32]) -> u64 {
@@ -74,7 +74,7 @@ fn counts(view: &View<'_>) -> Result<BTreeMap<u64, u64>> {
     Ok(counts)
 }
 
-/// The mean over all blots and so many standard deviations.
+/// The mean df over all blots plus `sigma` standard deviations.
 ///
 /// Nine blots of one document and one of 11: mean 2, sigma 3, so that with sigma 2 the least df is 8.
 fn least_df(counts: &BTreeMap<u64, u64>, sigma: Option<f64>) -> u64 {

@@ -1,4 +1,4 @@
-//! An index to what is alike in it.
+//! The verbs of dedup-extract: what documents of an index have in common.
 
 mod blots;
 mod clean;
@@ -53,28 +53,47 @@ pub enum Extract {
     /// Every pair, by the first document, then the second. Documents stand in the order of their ids, here and below.
     Pairs(Format),
     /// The most similar documents of each document, by a→b.
-    Table { top: usize, rows: RowFormat },
+    Table {
+        /// The number of rows of each document.
+        top: usize,
+        /// How rows are written.
+        rows: RowFormat,
+    },
     /// What changed in the table since an earlier commit.
     TableSince {
+        /// The number of rows of each document.
         top: usize,
+        /// How rows are written.
         rows: RowFormat,
+        /// The number of the earlier commit.
         generation: u64,
     },
     /// Connected components of the pairs.
-    Clusters { keep: KeepRule, format: Format },
+    Clusters {
+        /// Which document of a cluster stays.
+        keep: KeepRule,
+        /// How records are written.
+        format: Format,
+    },
     /// Documents with the same tokens.
     Exact(Format),
     /// The pairs as a graph.
     Graph(GraphFormat),
-    /// Blots by falling df; with `sigma` only those at least so many standard deviations above the mean.
-    Blots { sigma: Option<f64>, format: Format },
+    /// Blots by falling df.
+    Blots {
+        /// If set: only blots whose df is at least this many standard deviations above the mean.
+        sigma: Option<f64>,
+        /// How records are written.
+        format: Format,
+    },
 }
 
 /// How rows of the table are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowFormat {
+    /// How records are written.
     pub format: Format,
-    /// Number the rows of each document. One row that enters a list then changes all rows below it, which a list of changes has to name.
+    /// Number the rows of each document. A new row then changes the number of all rows below it, and a list of changes has to name them all.
     pub ranks: bool,
 }
 
@@ -88,14 +107,18 @@ impl RowFormat {
     }
 }
 
+/// What to extract, and which pairs are similar enough.
 #[derive(Debug, Clone, Copy)]
 pub struct ExtractOptions {
+    /// What to look for.
     pub what: Extract,
+    /// How similarity is computed.
     pub score: Score,
+    /// The least score of a pair.
     pub threshold: f64,
     /// Blots of more documents do not count.
     pub max_df: Option<u64>,
-    /// How many threads, and how much memory to aim at, besides what an index of this size takes anyway: its sets, and some hundred bytes and its id for each document.
+    /// The number of threads, and the memory to aim at. An index needs some memory in any case: its sets, and about a hundred bytes and the id for each document.
     pub limits: Limits,
 }
 
@@ -121,22 +144,23 @@ impl ExtractOptions {
     }
 }
 
-/// Receives the number of documents that are done, and of all.
+/// Receives the number of documents that are done, and the number of all documents.
 pub type Progress<'w> = dyn FnMut(u64, u64) + 'w;
 
 /// Text and pairs that do not count.
 #[derive(Debug, Clone, Default)]
 pub struct LeaveOut {
-    /// Of these files, such as templates.
+    /// Files whose text does not count, such as templates.
     pub files: Vec<PathBuf>,
-    /// Of the documents of these indexes.
+    /// Indexes whose documents do not count.
     pub indexes: Vec<PathBuf>,
-    /// Of these files and directories, which were handed out to all.
+    /// Files and directories of base text, which all authors were given.
     pub base: Vec<PathBuf>,
+    /// Pairs that do not count.
     pub pairs: WantedPairs,
 }
 
-/// The same, ready to be used.
+/// A [`LeaveOut`] with its files and indexes read.
 #[derive(Default)]
 struct Without<'w> {
     text: ExcludedBlots<'w>,
@@ -148,7 +172,7 @@ impl LeaveOut {
         self.files.is_empty() && self.indexes.is_empty() && self.base.is_empty()
     }
 
-    /// With NDJSON, and if anything is left out, the first line says what.
+    /// In NDJSON, the first line names the text that was left out, if any was.
     fn put_header(
         &self,
         options: &ExtractOptions,
@@ -172,7 +196,7 @@ impl LeaveOut {
         put(out, &line)
     }
 
-    /// Calls `work` with what does not count; gives what it made, and how many ids of lists are unknown.
+    /// Calls `work` with the text and pairs that do not count. Returns its result, and the number of listed ids that the index does not have.
     fn with<T>(
         &self,
         index: &Index,
@@ -211,7 +235,7 @@ impl LeaveOut {
     }
 }
 
-/// Writes what is asked for. The same index and options give the same bytes, whatever the limits.
+/// Writes what `options.what` names. The same index and options give the same bytes, whatever the limits.
 pub fn extract(
     options: &ExtractOptions,
     index: &Index,
@@ -221,7 +245,7 @@ pub fn extract(
     extract_from(options, &Without::default(), index, out, progress)
 }
 
-/// The same without some text and some pairs: with NDJSON the first line says what text was left out. Gives the number of ids that are not known.
+/// As [`extract`], without some text and some pairs; the first line of NDJSON names the text that was left out. Returns the number of listed ids that the index does not have.
 pub fn extract_without(
     options: &ExtractOptions,
     leave_out: &LeaveOut,
@@ -237,7 +261,7 @@ pub fn extract_without(
     Ok(unknown)
 }
 
-/// Writes the table, by counts of all ranges that [`super::count_range`] made: the same bytes as by the index alone, of which only the documents are read.
+/// Writes the table from the counts that [`super::count_range`] made of all ranges: the same bytes as [`extract`], but only the documents of the index are read.
 pub fn extract_counted(
     options: &ExtractOptions,
     counts: &[PathBuf],
@@ -285,8 +309,8 @@ pub fn extract_counted(
     table::write_table(&discovery, top, rows, out, progress)
 }
 
-/// Writes every pair with the passages that it shares, in tables a row for each passage; gives the
-/// number of documents whose text could not be read, and of unknown ids.
+/// Writes every pair with the passages that it shares; a table has a row for each passage. Returns
+/// the number of documents whose text could not be read, plus that of unknown ids.
 pub fn extract_passages(
     options: &ExtractOptions,
     passages: &PassageOptions,
@@ -307,7 +331,7 @@ pub fn extract_passages(
     Ok(unknown + texts.report_unread(observer))
 }
 
-/// Calls `sink` with every pair whose texts can be read, and the passages that it shares; gives the
+/// Calls `sink` with every pair whose texts can be read, and the passages that it shares. Returns the
 /// same number as [`extract_passages`].
 pub fn extract_aligned(
     options: &ExtractOptions,

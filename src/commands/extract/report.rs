@@ -22,27 +22,31 @@ use std::{
     sync::Arc,
 };
 
+/// What a report shows, and where it goes.
 #[derive(Debug, Clone)]
 pub struct ReportOptions {
+    /// The directory to write pages to.
     pub directory: PathBuf,
     /// What was compared, for the overview.
     pub title: String,
-    /// Pages for no more than so many pairs: those with the highest scores.
+    /// The most pairs that get a page: those with the highest scores.
     pub top: usize,
+    /// How passages are found and shown.
     pub passages: PassageOptions,
 }
 
-/// What became of the pairs.
+/// The numbers of pairs and pages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReportSummary {
-    /// All that the index has.
+    /// All pairs of the index.
     pub pairs: u64,
+    /// Pages that were written.
     pub pages: u64,
     /// Documents whose text could not be read, and ids that are not known.
     pub problems: u64,
 }
 
-/// A pair, the better the greater: by score, then as the corpus is.
+/// A pair, ordered by score, then by the order of the corpus; the best pair is the greatest.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct ScoredPair {
     score: f64,
@@ -66,11 +70,11 @@ impl PartialOrd for ScoredPair {
     }
 }
 
-/// Writes an overview and a page for each of the best pairs, the best first. A pair has no page if the text of one cannot be read, or
-/// all that they share is left out.
+/// Writes an overview and a page for each of the best pairs, the best first. A pair has no page if one of the texts cannot be read, or
+/// if nothing that they share counts.
 ///
-/// Memory: what pairs take, 16 bytes for each that has a page and what the overview knows of it, and the texts that are worked on, about 34 times
-/// their size, two for each thread.
+/// Memory: that of discovering pairs; 16 bytes and a row of the overview for each page; and about 34 times the size of the texts under
+/// way, two for each thread.
 pub fn write_report(
     options: &ExtractOptions,
     pages: &ReportOptions,
@@ -145,7 +149,7 @@ struct PageCounts {
     looked_at: u64,
 }
 
-/// What the reader must know: that this is not all.
+/// A notice for the reader, if the report does not show all pairs.
 fn notice(pairs: u64, best: u64, written: &PageCounts) -> Option<String> {
     let mut parts = Vec::new();
     if best < pairs {

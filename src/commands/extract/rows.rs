@@ -99,7 +99,7 @@ struct RowBlock<B> {
     documents: u64,
     rows: B,
     error: Option<Error>,
-    /// Documents with so many rows that they are written piece by piece, and those after them.
+    /// Documents with too many rows to keep, which are written piece by piece, and the documents after them.
     deferred: Vec<(usize, Arc<[Neighbour]>)>,
 }
 
@@ -118,7 +118,7 @@ impl<B: RowBuffer> RowBlock<B> {
 const ROW_BYTES: u64 = 160;
 /// Rows of documents that have many are written in pieces of about this size.
 const PIECE_BYTES: usize = 1 << 18;
-/// The largest number of rows that a limit of rows is reckoned as.
+/// A limit of rows is taken to be at most this, to estimate memory.
 const MAX_LIMIT: usize = 1 << 20;
 
 /// Makes the rows of all documents, and writes them in order.

@@ -1,4 +1,4 @@
-//! What of each document was seen before: the bytes to cut for training data.
+//! Which bytes of each document an earlier document has: the bytes to remove from training data.
 
 use super::put;
 use crate::base::ids::{ContentNo, DocNo};
@@ -23,12 +23,14 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-/// Writes for each document of a corpus, which the index must have, the byte ranges that are in a window of an earlier document of the index.
+/// Writes, for each document of a corpus, the byte ranges that are in a window of an earlier document. The index must have all documents of the corpus.
 ///
-/// Earlier is what has the lesser id. The order in which documents are read would not do: those of the index that are not read have no place
-/// in it, and two runs over halves of a corpus would both leave what the halves share. Numbers of documents depend on the commits.
+/// A document is earlier if its id is smaller. The order of reading would not do: documents of the index that are not read have no place
+/// in it, and two runs over halves of a corpus would both leave in what the halves share. Document numbers would not do either, as they
+/// depend on the commits.
 ///
-/// Memory: some 40 bytes a document of the index, some 9 for each blot of several contents, and the documents under way; at first the ids, too.
+/// Memory: about 40 bytes for each document of the index, about 9 for each blot of several contents, and the documents under way; while
+/// the index is read also the ids.
 pub fn spans(
     index: &Index,
     format: Format,
@@ -72,41 +74,41 @@ pub fn spans(
     .ensure_documents(settings)
 }
 
-/// Where blots come first.
+/// The earliest document of each blot that several contents have.
 struct EarlierBlots<'i> {
     index: &'i Index,
     /// Documents in the byte order of their ids.
     view: View<'i>,
-    /// For each segment and place, the first document with the content there.
+    /// For each row of each segment, the earliest document with its content.
     first_at: Vec<Vec<u32>>,
     shared: SharedBlots,
 }
 
-/// What several contents have, which is all that matters.
+/// The blots that several contents have; a blot of one content was not seen before.
 enum SharedBlots {
-    /// Far faster than the index.
+    /// All of them in a table, which is far faster than the index.
     FirstDocumentTable(FirstDocumentTable),
-    /// Too many for a table. For each segment and set, the first document of its members', once it was asked for.
+    /// Too many for a table: look-ups go to the index. Caches, for each set of each segment, the earliest document of its members.
     InIndex(Vec<Vec<AtomicU32>>),
 }
 
-/// Blots in rising order, and the first document with each.
+/// Blots in rising order, and the earliest document with each.
 struct FirstDocumentTable {
     bits: u8,
     /// Blots without their top bits, which say where they are.
     entries: Vec<(u32, u32)>,
-    /// Where those start that agree in so many top bits.
+    /// Where the blots with each value of the top bits start.
     starts: Vec<u32>,
     start_bits: u8,
 }
 
 /// A table has this many entries at most: 8 bytes each, and half a byte to find them.
 const MAX_ENTRIES: u64 = 1 << 28;
-/// So many blots are looked up at once: memory that is far away comes for all of them together.
+/// The number of blots that are looked up together, so that their cache misses overlap.
 const AT_ONCE: usize = 128;
 
 impl FirstDocumentTable {
-    /// None if there are too many, or they are too wide.
+    /// `None` if there are too many blots, or they are too wide.
     fn new(view: &View<'_>, bits: u8, threads: usize) -> Result<Option<Self>> {
         let most = view.stored_blots();
         let start_bits = (most.max(1).ilog2() as u8)
@@ -137,7 +139,7 @@ impl FirstDocumentTable {
         }))
     }
 
-    /// Appends the first document of each blot.
+    /// Appends the earliest document of each blot.
     fn first(&self, blots: &[u64], out: &mut Vec<u32>) {
         let shift = self.bits - self.start_bits;
         let start = |blot: u64| self.starts[(blot >> shift) as usize] as usize;
@@ -158,7 +160,7 @@ impl FirstDocumentTable {
     }
 }
 
-/// No document has it.
+/// No document has the blot.
 const NEVER: u32 = u32::MAX;
 const NOT_ASKED: u32 = u32::MAX - 1;
 
@@ -185,8 +187,8 @@ impl<'i> EarlierBlots<'i> {
         })
     }
 
-    /// Replaces `out` by the first document that has each blot, or [`NEVER`]. Only for blots that several contents have is it told:
-    /// if just one has it, the document that is asked about is of that content.
+    /// Replaces `out` by the earliest document that has each blot, or [`NEVER`] for a blot of only one content: the document in question
+    /// has that content itself.
     fn first(&self, blots: &[u64], out: &mut Vec<u32>, places: &mut Vec<u32>) -> Result<()> {
         out.clear();
         let first_of = match &self.shared {
@@ -218,7 +220,7 @@ impl<'i> EarlierBlots<'i> {
                         .map(|&place| self.first_at[number][place.to_usize()])
                         .min()
                         .unwrap_or(NEVER);
-                    // Whoever asks at the same time finds the same.
+                    // Threads that do this at the same time find the same value.
                     kept.into_iter()
                         .for_each(|kept| kept.store(here, Ordering::Relaxed));
                 }
@@ -228,7 +230,7 @@ impl<'i> EarlierBlots<'i> {
         Ok(())
     }
 
-    /// Which document it is, in the order of ids; none if an earlier one has the same tokens.
+    /// The rank of a document in the order of ids; `None` if an earlier one has the same tokens.
     fn document(&self, id: &str, hash: Option<u128>) -> Result<Option<u32>, String> {
         let (at, row) = indexed(self.index, id, hash)?;
         let content = self
@@ -245,7 +247,7 @@ impl<'i> EarlierBlots<'i> {
     }
 }
 
-/// Finds a document that must be as it was indexed.
+/// Finds a document in the index, and refuses one that has changed since.
 pub(super) fn indexed(
     index: &Index,
     id: &str,
@@ -270,7 +272,7 @@ struct SpanStage<'s> {
     blots: DocumentBlotter,
     seen: &'s EarlierBlots<'s>,
     format: Format,
-    /// Windows that are looked up together: their blots, and where they are.
+    /// Windows that are looked up together: their blots, and their spans.
     sought: Vec<u64>,
     windows: Vec<Span>,
     first: Vec<u32>,
@@ -297,7 +299,7 @@ impl DocumentStage for SpanStage<'_> {
     }
 }
 
-/// Adds a window to those found so far, or to the last of them.
+/// Appends a span, or extends the last one if they overlap or touch.
 fn push(found: &mut Vec<Span>, window: Span) {
     match found.last_mut() {
         Some(last) if last.start <= window.start && window.start <= last.end => {
@@ -307,7 +309,7 @@ fn push(found: &mut Vec<Span>, window: Span) {
     }
 }
 
-/// Joins what overlaps or touches: interleaved windows come in another order.
+/// Joins spans that overlap or touch. They need not be in order: interleaved windows are not.
 fn join(found: &mut Vec<Span>) {
     found.sort_unstable_by_key(|span| (span.start, span.end));
     found.dedup_by(|next, last| {
@@ -320,7 +322,7 @@ fn join(found: &mut Vec<Span>) {
 }
 
 impl SpanStage<'_> {
-    /// Finds what of a document was seen.
+    /// Finds the spans of a document that an earlier one has.
     fn mark(&mut self, item: &InputDocument<'_>) -> Result<(), String> {
         let Self {
             blots,
@@ -346,7 +348,7 @@ impl SpanStage<'_> {
                 break;
             }
             let Some(document) = document else {
-                // All of a copy was seen.
+                // An exact copy of an earlier document: all of it was seen.
                 windows.iter().for_each(|&window| push(found, window));
                 continue;
             };

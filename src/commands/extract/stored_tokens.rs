@@ -1,5 +1,5 @@
-//! The tokens of documents of an index, and where these are in the texts, in temporary files: of each distinct text once the hashes of its tokens, of
-//! each document the spans.
+//! Token hashes and token spans of the documents of an index, in temporary files: the hashes once for each distinct text, the spans for
+//! each document.
 
 use crate::base::ids::DocNo;
 use crate::base::num::{ToU32, ToU64, ToUsize};
@@ -23,13 +23,13 @@ use std::{
 };
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Spans are found from the nearest of those that stand every so many tokens.
+/// Every this many tokens the position of a span is stored, so that any span is found from the nearest of these.
 const SPAN_STEP: usize = 32;
-/// Bits of the place of a token among all.
+/// The number of bits of a token position.
 pub const PLACE_BITS: u32 = 40;
 const NONE: u32 = u32::MAX;
 
-/// The documents of an index: the files that their ids name, below the first of some directories that has them, or below the current one; or else those of the settings.
+/// Opens the documents of an index: with `by_id` the files that their ids name, below the first of these directories that has them, or below the current one; else those of the settings.
 pub fn open(view: &View<'_>, by_id: Option<&[PathBuf]>, settings: &Settings) -> Result<Source> {
     match by_id {
         Some(roots) => open_by_id(view, roots, settings),
@@ -37,7 +37,7 @@ pub fn open(view: &View<'_>, by_id: Option<&[PathBuf]>, settings: &Settings) -> 
     }
 }
 
-/// The files that ids name, in the order of the index.
+/// The files that the ids name, in the order of the index.
 fn open_by_id(view: &View<'_>, roots: &[PathBuf], settings: &Settings) -> Result<Source> {
     let ids = (0..view.documents())
         .map(|document| view.id(DocNo::from_index(document)))
@@ -66,7 +66,7 @@ fn open_by_id(view: &View<'_>, roots: &[PathBuf], settings: &Settings) -> Result
     ))
 }
 
-/// Replaces `out` by the hashes of tokens. Of a document of bases the number is given: those that are unknown must be like no other anywhere.
+/// Replaces `out` by the hashes of tokens. For DNA, `number` is that of the document: it makes each unknown base differ from all others.
 pub fn hash_tokens(tokens: &Tokens, number: Option<u32>, out: &mut Vec<u64>) {
     crate::base::codec::clear_buffer(out);
     out.extend(tokens.iter().map(xxh3_64));
@@ -90,7 +90,7 @@ pub struct TokenBatch {
     spans: Vec<u8>,
 }
 
-/// A document, and where what was read of it ends.
+/// A document, and where its tokens and spans end in the buffers.
 struct One {
     at: RowLocation,
     number: u32,
@@ -128,14 +128,14 @@ impl TokenBatch {
             .for_each(|&index| self.documents[index].is_dropped = true);
     }
 
-    /// Bytes of memory, about.
+    /// The approximate memory, in bytes.
     pub fn weight(&self) -> u64 {
         (self.spans.capacity() + 8 * self.tokens.capacity() + size_of_val(&self.documents[..]))
             as u64
     }
 }
 
-/// Appends spans: where some of them are, then all, by what they differ from the one before.
+/// Appends spans: first where some of them stand, for random access, then all of them as differences to the one before.
 fn put_spans(spans: &[Span], out: &mut Vec<u8>) {
     let (mut marks, mut all, mut before) = (Vec::new(), Vec::with_capacity(2 * spans.len()), 0_u32);
     for (number, Span { start, end }) in spans.iter().enumerate() {
@@ -165,7 +165,7 @@ fn span(bytes: &[u8], count: usize, number: usize) -> Option<Span> {
     Some(Span { start, end })
 }
 
-/// A distinct text: its tokens are those from `start` on, among all.
+/// A distinct text: its tokens start at position `start` of all tokens.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Text {
     pub start: u64,
@@ -175,19 +175,19 @@ pub struct Text {
 /// A document that was read.
 pub struct Document {
     pub at: RowLocation,
-    /// As the index has it.
+    /// Its row in the index.
     pub number: u32,
     pub text: u32,
     spans: u64,
 }
 
-/// All that was read, on disk.
+/// The tokens and spans of all documents, on disk.
 ///
-/// Memory: some 50 bytes a document.
+/// Memory: about 50 bytes a document.
 pub struct Stored {
     pub texts: Vec<Text>,
     pub documents: Vec<Document>,
-    /// Of each number of a document whose postings are those of a text, the text.
+    /// The text of each document number that has postings.
     text_of: Vec<u32>,
     tokens: TempFile,
     spans: TempFile,
@@ -196,7 +196,7 @@ pub struct Stored {
 impl Stored {
     pub fn new(index: &Index, directory: &TempDir) -> Result<Self> {
         let mut tokens = TempFile::new(directory)?;
-        // A token that is no other comes before each text, and after the last.
+        // A unique token separates texts, so that no passage crosses from one to the next.
         tokens.append(&0_u64.to_le_bytes())?;
         let text_of = vec![NONE; index.manifest.numbers.to_usize()];
         Ok(Self {
@@ -208,7 +208,7 @@ impl Stored {
         })
     }
 
-    /// Takes documents in the order in which they are read. `each` is told of all of them: which of `read` it is, where in it its tokens are, and the text if it is a new one.
+    /// Stores documents in input order. Calls `each` for every one: with its place in `read`, the range of its tokens there, and its text if that is new.
     pub fn add(
         &mut self,
         read: &TokenBatch,
@@ -261,7 +261,7 @@ impl Stored {
     }
 }
 
-/// What was read, as memory that the system may take back.
+/// The stored tokens and spans, mapped into memory.
 pub struct Mapped {
     tokens: Mapping,
     spans: Mapping,

@@ -1,4 +1,4 @@
-//! Which pairs are wanted: the rules as they are asked for, and as documents of an index have them.
+//! Which pairs are wanted: rules as the user gives them, and the same rules for the documents of an index.
 
 use crate::base::ids::DocNo;
 use crate::base::num::ToU64;
@@ -17,27 +17,27 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Pairs that are not wanted.
+/// Rules that leave pairs out.
 #[derive(Debug, Clone, Default)]
 pub struct WantedPairs {
-    /// No pairs inside a group.
+    /// If set: pairs of documents of one group are left out.
     pub groups: Option<Grouping>,
-    /// Only pairs of which one document or both are new.
+    /// If not empty: only pairs with at least one new document count.
     pub new: Vec<NewDocuments>,
 }
 
 /// Which documents are new.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NewDocuments {
-    /// Those whose ids begin so.
+    /// Documents whose ids begin with this.
     Prefix(String),
-    /// Those whose ids are in a file, one a line.
+    /// Documents whose ids are in this file, one a line.
     Listed(PathBuf),
-    /// Those that came, or were changed, after a commit.
+    /// Documents that were added or changed after the commit with this number.
     Since(Since),
 }
 
-/// The same with all files read.
+/// [`WantedPairs`] with all files read.
 #[derive(Debug, Default)]
 pub(super) struct PairRules {
     groups: Option<DocumentGroups>,
@@ -59,11 +59,12 @@ enum NewRule {
 }
 
 impl WantedPairs {
+    /// Whether there are no rules, so that all pairs are wanted.
     pub fn is_empty(&self) -> bool {
         self.groups.is_none() && self.new.is_empty()
     }
 
-    /// Reads the files; tells of ids that the index does not have, and gives their number.
+    /// Reads the files. Reports listed ids that the index does not have to `observer`, and returns their number.
     pub(super) fn read(
         &self,
         index: &Index,
@@ -106,7 +107,7 @@ fn listed(path: &Path, mut each: impl FnMut(u64, &str) -> Result<()>) -> Result<
 }
 
 impl PairRules {
-    /// The rules for the documents of the whole index. That nothing in it is new is likely to be a slip.
+    /// The rules for the documents of the whole index. If none of its documents is new, that is an error, as it is probably a mistake.
     pub fn pair_filter(&self, index: &Index, view: &View<'_>) -> Result<PairFilter> {
         let pair_filter = self.pair_filter_in(index, view)?;
         let is_empty = !pair_filter.is_new.is_empty() && !pair_filter.is_new.contains(&true);

@@ -1,4 +1,4 @@
-//! Documents, tokens or blots to an index.
+//! Builds an index of documents, tokens or blots.
 
 use crate::base::num::{ToU32, ToUsize};
 use crate::{
@@ -27,16 +27,20 @@ use crate::{
 };
 use std::{fs, marker::PhantomData, path::Path};
 
+/// How to build an index.
 #[derive(Debug, Clone)]
 pub struct BuildOptions {
+    /// How documents become blots.
     pub blots: BlotOptions,
+    /// The number of range parts, 1 to 256.
     pub parts: u32,
-    /// Also count words.
+    /// Also write a dictionary of words.
     pub dictionary: bool,
+    /// Memory, threads and temporary files.
     pub resources: Resources,
 }
 
-/// Builds an index in a directory that has none. What a build that died left there is swept away.
+/// Builds an index in a directory that has none. Removes what an interrupted build left there.
 pub fn build(
     options: &BuildOptions,
     settings: &Settings,
@@ -56,15 +60,15 @@ pub fn build(
 /// How runs are written.
 #[derive(Debug, Clone, Default)]
 pub struct RunsOptions {
-    /// What for; stands in the record of what was built.
+    /// The task that this is done for; it goes into the [`BuildRecord`].
     pub of: Option<String>,
-    /// Also say which file each document is from.
+    /// Also write which file each document is from.
     pub with_files: bool,
 }
 
-/// Takes documents in as [`build`] does, and writes what `steps` make an index of: the documents, and the sorted postings of each of some ranges.
+/// Reads documents as [`build`] does, and writes the input of the steps of `build_steps`: the documents, and the sorted postings of each range.
 ///
-/// The directory appears when it is whole; see [`BuildRecord`].
+/// The directory appears under its name when it is complete; see [`BuildRecord`].
 pub fn build_runs(
     options: &BuildOptions,
     runs: &RunsOptions,
@@ -127,7 +131,7 @@ fn build_runs_as<K: Key>(
     Ok((summary, files))
 }
 
-/// What the directory of a range part is called.
+/// The name of the directory of a range part.
 pub fn range_name(range: usize) -> String {
     format!("{range:03}")
 }
@@ -139,7 +143,7 @@ pub(crate) fn write_new<T>(
 ) -> Result<T> {
     ensure_new(directory)?;
     let lock = WriteLock::take(directory)?;
-    // Again, now that nobody else can write.
+    // Checked again, now that the lock keeps other writers out.
     let done = ensure_new(directory)
         .and_then(|()| sweep(directory, None))
         .and_then(|()| work())
@@ -152,7 +156,7 @@ pub(crate) fn write_new<T>(
     done.inspect_err(|_| leave_nothing(directory))
 }
 
-/// An index of nothing, because nothing could be read, is of no use, and its name would be taken when the command is corrected.
+/// Refuses to write an empty index because no document could be read: it is of no use, and the corrected command would find its name taken.
 pub(crate) fn ensure_some_read(summary: &Summary, is_empty: bool) -> Result<()> {
     if summary.problems > 0 && is_empty {
         return Err(Error::Usage(
@@ -162,7 +166,7 @@ pub(crate) fn ensure_some_read(summary: &Summary, is_empty: bool) -> Result<()> 
     Ok(())
 }
 
-/// A writer that failed takes away what it made: there was nothing before.
+/// Removes the files of a failed build: the directory was empty before it.
 fn leave_nothing(directory: &Path) {
     if ensure_new(directory).is_ok() {
         let _ = sweep(directory, None);
@@ -196,7 +200,7 @@ fn build_as<K: Key>(
     ))
 }
 
-/// That of an index which nothing was added to.
+/// The manifest of an index with a single commit.
 fn first_manifest(
     scheme: &BlotScheme,
     dictionary: bool,
@@ -212,7 +216,7 @@ fn first_manifest(
     }
 }
 
-/// Takes all documents in; `note` is told of them.
+/// Reads all documents, and calls `note` for each.
 fn gather<K: Key>(
     options: &BuildOptions,
     settings: &Settings,
@@ -243,7 +247,7 @@ fn gather<K: Key>(
 /// Rows and postings of some documents, numbered from 0.
 pub(crate) struct DocumentBatch<K> {
     rows: Vec<DocumentRow>,
-    /// Until all are there: the blots of all documents, and where those of each end.
+    /// The blots of all documents, and where those of each document end.
     blots: Vec<u64>,
     ends: Vec<usize>,
     pub postings: Postings<K>,
@@ -297,7 +301,7 @@ impl<K: Key> StageOutput for DocumentBatch<K> {
 /// Gathers rows and postings.
 pub(crate) struct IndexStage<K> {
     blots: DocumentBlotter,
-    /// Where words are wanted.
+    /// The word counts, if a dictionary is wanted.
     words: Option<WordCounter>,
     of: PhantomData<fn() -> K>,
 }

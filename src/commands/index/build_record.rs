@@ -1,4 +1,4 @@
-//! The record of what a task built: it stands beside the files, and says which they are.
+//! The record of the files that a task built; it is stored beside them.
 
 use crate::{
     base::error::{Error, Place, Problem, Result},
@@ -17,23 +17,24 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// The name of the record.
 pub const BUILD_RECORD: &str = "built.json";
-/// Its name where not all of the files are: they were brought from where they were built, and the others were not needed.
+/// Its name where only some of the files are present: those that were copied from the host that built them, as the others were not needed.
 pub const PARTIAL_BUILD_RECORD: &str = "brought.json";
 
-/// What was built. It is written last: where it is, all files are.
+/// The files that a task built. It is written last, so where it exists all files do.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BuildRecord {
-    /// What for, as it was told.
+    /// The task that the files were built for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<String>,
     /// The checksum of the slice that was read, if it was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slice: Option<String>,
-    /// What could not be used, as it was told.
+    /// Messages about input that could not be used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
-    /// What was read, and what was not.
+    /// The input that was read, and the input that was left out.
     pub account: Account,
+    /// Name, size and seal of each file.
     pub files: Vec<FileSeal>,
 }
 
@@ -45,6 +46,7 @@ struct Checked {
 }
 
 impl BuildRecord {
+    /// Reads the record of a directory, complete or partial.
     pub fn read(directory: &Path) -> Result<Self> {
         let (built, brought) = (
             directory.join(BUILD_RECORD),
@@ -98,14 +100,14 @@ impl BuildRecord {
             .map_err(failed)
     }
 
-    /// Every byte of every file is as it was written.
+    /// Checks that every byte of every file is as it was written.
     pub fn verify(&self, directory: &Path) -> Result<()> {
         self.files
             .iter()
             .try_for_each(|file| file.open(directory)?.verify())
     }
 
-    /// One of its files is here, and as it was written.
+    /// Checks that one of its files is present, and as it was written.
     pub fn is_whole(&self, directory: &Path, name: &Path) -> bool {
         self.files.iter().any(|file| {
             Path::new(&file.name) == name
@@ -113,7 +115,7 @@ impl BuildRecord {
         })
     }
 
-    /// Whether those of its files that are here are as they were written.
+    /// Whether the files that are present are as they were written.
     pub fn is_piece(&self, directory: &Path) -> bool {
         let is_sound = |file: &FileSeal| {
             !directory.join(&file.name).exists() || self.is_whole(directory, Path::new(&file.name))
@@ -121,7 +123,7 @@ impl BuildRecord {
         !directory.join(BUILD_RECORD).exists() && self.files.iter().all(is_sound)
     }
 
-    /// What was brought piece by piece is what was built, once all of it is here.
+    /// Makes a partial record the complete one, once all files were copied.
     pub fn settle(directory: &Path) -> Result<()> {
         let (built, brought) = (
             directory.join(BUILD_RECORD),
@@ -147,11 +149,11 @@ impl BuildRecord {
     }
 }
 
-/// Keeps what it is told, and passes it on.
+/// Records problems and the account, and passes them on to another observer.
 pub(crate) struct ProblemRecorder<'w> {
     pub observer: &'w mut dyn Observer,
     pub problems: Vec<String>,
-    /// Where these are.
+    /// Where the problems are.
     pub files: Vec<Arc<str>>,
 }
 

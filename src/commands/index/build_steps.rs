@@ -1,4 +1,4 @@
-//! The steps from the runs of several slices to one index, each of which another process can do, anywhere.
+//! The steps from the runs of several slices to one index. Any process on any host can do a step.
 //!
 //! ```text
 //! slice ──► docs ─────────► number ──► docs, targets ──────────────────────────────────────────► index
@@ -6,8 +6,8 @@
 //!                                                    └─► postings ────────────────────┴─► part ──►
 //! ```
 //!
-//! Which documents count, and where they stand in the whole, is only known from the documents of all slices; what numbers sets have only from the
-//! sets of all ranges. All else is done range by range.
+//! Numbering documents needs the documents of all slices, and numbering sets needs the sets of all ranges. Everything else is done range
+//! by range.
 
 use crate::base::num::{ToU32, ToUsize};
 use crate::base::setting::Setting;
@@ -40,11 +40,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// How a step is done.
+/// Options that all steps have.
 #[derive(Debug, Clone)]
 pub struct StepOptions {
-    /// What for; stands in the record of what was built.
+    /// The task that the step belongs to; it goes into the [`BuildRecord`].
     pub of: Option<String>,
+    /// Memory, threads and temporary files.
     pub resources: Resources,
 }
 
@@ -83,27 +84,28 @@ struct TargetsDescription {
     kind: String,
     /// How many documents each slice has.
     slices: Vec<u32>,
-    /// Of the whole.
+    /// The number of documents of all slices.
     documents: u32,
     postings: u64,
     /// The first number that was never given.
     numbers: u32,
     /// Of each slice, the ids of documents that are in an earlier one, and are not kept.
     repeated: Vec<Vec<String>>,
-    /// There is nothing to write: the index is as it is to be.
+    /// There is nothing to write: the index is up to date.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     is_empty: bool,
 }
 
 pub(crate) const TARGETS: &str = "targets";
 
-/// Where the documents of slices stand in the whole.
+/// The number that each document of each slice has in the index.
 pub struct Targets {
     file: Sealed,
     of: TargetsDescription,
 }
 
 impl Targets {
+    /// Opens a file that [`number_documents`] wrote.
     pub fn open(path: &Path) -> Result<Self> {
         let file = Sealed::open(path)?;
         let of: TargetsDescription = file.describe()?;
@@ -113,7 +115,7 @@ impl Targets {
         Ok(Self { file, of })
     }
 
-    /// For each document of a slice where it stands in the whole, or `u32::MAX` if it is not posted.
+    /// For each document of a slice its number in the index, or `u32::MAX` if it has no postings.
     fn of_slice(&self, slice: usize) -> Result<Vec<u32>> {
         let before: u64 = self.of.slices[..slice]
             .iter()
@@ -144,7 +146,7 @@ impl Targets {
         self.of.numbers
     }
 
-    /// Whether the index is as it is to be.
+    /// Whether the index is up to date.
     pub(crate) fn is_empty(&self) -> bool {
         self.of.is_empty
     }
@@ -155,9 +157,9 @@ impl Targets {
     }
 }
 
-/// Numbers the documents of all slices: `docs`, and `targets` for who has their postings.
+/// Numbers the documents of all slices. Writes `docs`, and `targets`, which maps the documents of each slice to these numbers.
 ///
-/// Of documents with one id the first is kept. Memory: some hundred bytes a document, and its id.
+/// Of documents with one id the first is kept. Memory: about a hundred bytes and the id for each document.
 pub fn number_documents(options: &StepOptions, slices: &[PathBuf], output: &Path) -> Result<()> {
     options.make(output, |directory| {
         let (mut numbering, mut seen, mut posted) = (
@@ -181,10 +183,10 @@ pub fn number_documents(options: &StepOptions, slices: &[PathBuf], output: &Path
     })
 }
 
-/// Who posts the documents of slices, as far as contents do not tell.
+/// The targets of documents without a hash, whose content cannot be looked up.
 #[derive(Default)]
 pub(crate) struct PostingOwners {
-    /// Of each slice, documents that nothing tells from others but their place, and where they stand.
+    /// Of each slice, the documents without a hash, and their numbers in the index.
     alone: Vec<Vec<(u32, u32)>>,
     repeated: Vec<Vec<String>>,
 }
@@ -196,7 +198,7 @@ impl PostingOwners {
         self.repeated.push(Vec::new());
     }
 
-    /// A document was taken, and is posted at a place, or nowhere.
+    /// A document was taken, with or without postings.
     pub fn note(&mut self, place: u32, row: &DocumentRow, posted: Option<u32>) {
         if let (None, Some(posted), Some(alone)) = (row.hash, posted, self.alone.last_mut()) {
             alone.push((place, posted));
@@ -211,7 +213,7 @@ impl PostingOwners {
     }
 }
 
-/// Writes `docs` and `targets`; gives the number of each document.
+/// Writes `docs` and `targets`; returns the number of each document.
 pub(crate) fn write_numbered(
     directory: &Path,
     slices: &[PathBuf],
@@ -251,7 +253,7 @@ pub(crate) fn write_numbered(
     Ok(numbers)
 }
 
-/// Whose postings are those of which document: of a content that several slices have posted, the first ones count.
+/// The targets of all documents. If several slices have postings of the same content, those of the first slice count.
 fn targets_of(
     slices: &[PathBuf],
     numbering: &DocumentNumbering<'_>,
@@ -283,7 +285,7 @@ fn targets_of(
     Ok((targets, counts))
 }
 
-/// Makes of one range of all slices its `postings`, its `sets`, and its `words` if there are any. The files of words stand beside those of runs.
+/// Joins one range of all slices: writes its `postings`, its `sets`, and its `words` if there are any. The files of words are beside those of runs.
 pub fn reduce_range(
     options: &StepOptions,
     targets: &Path,
@@ -367,12 +369,12 @@ fn reduce_as<K: Key>(
     )
 }
 
-/// What the file with the numbers of a range is called.
+/// The name of the file with the set numbers of a range.
 fn numbers_name(range: usize) -> String {
     format!("{range:03}.numbers")
 }
 
-/// Joins the `sets` of all ranges: `sets`, and for each range the numbers its sets have there.
+/// Joins the sets of all ranges: writes `sets`, and for each range the numbers that its sets have there.
 pub fn join_sets(
     options: &StepOptions,
     ranges: &[Range<usize>],
@@ -403,7 +405,7 @@ pub fn join_sets(
     })
 }
 
-/// Makes the part of the index of what a range was reduced to: `part`.
+/// Writes the `part` of the index for a range, from its reduced postings.
 pub fn finish_part(
     options: &StepOptions,
     numbers: &Path,
@@ -421,17 +423,18 @@ pub fn finish_part(
     })
 }
 
-/// What is counted of an index.
+/// Which pairs of an index are counted.
 #[derive(Debug, Clone)]
 pub struct CountRange {
-    /// By the top eight bits of its blots.
+    /// The range, by the top eight bits of its blots.
     pub buckets: Range<usize>,
+    /// Blots of more documents do not count.
     pub max_df: Option<u64>,
-    /// Only pairs of documents that were recomputed since this commit, before or after.
+    /// If set: only pairs with a document that was recomputed since this commit, in either state of the index.
     pub since: Option<u64>,
 }
 
-/// Counts what pairs of documents share in a range of an index: `counts`. Only the documents, the sets and the parts of the range need be there.
+/// Counts the blots that pairs of documents share in a range of an index: writes `counts`. Only the documents, the sets and the parts of the range need to be present.
 pub fn count_range(
     options: &StepOptions,
     index: &Path,
@@ -473,19 +476,19 @@ pub fn count_range(
     write(&both.view, Some((generation, both.changed)))
 }
 
-/// What the steps made, which an index is put together of.
+/// The outputs of the steps, of which an index is assembled.
 pub struct PartFiles {
-    /// What [`number_documents`] made.
+    /// The output of [`number_documents`].
     pub documents: PathBuf,
-    /// What [`join_sets`] made.
+    /// The output of [`join_sets`].
     pub sets: PathBuf,
-    /// What [`finish_part`] made, of each range.
+    /// The output of [`finish_part`] for each range.
     pub parts: Vec<PathBuf>,
-    /// What [`reduce_range`] made of the words, if there is a dictionary.
+    /// The words that [`reduce_range`] wrote, if there is a dictionary.
     pub words: Vec<PathBuf>,
 }
 
-/// Puts an index together: files are linked where that is possible, else copied, once they were found whole.
+/// Assembles an index: verifies the files, then links them where that is possible, and else copies them.
 pub fn place_parts(files: &PartFiles, scheme: &BlotScheme, output: &Path) -> Result<()> {
     atomic_dir::create(output, |directory| {
         write_new(directory, || {
@@ -539,7 +542,7 @@ pub(crate) fn place_segment(
     })
 }
 
-/// Gives a file that is whole another name as well.
+/// Links or copies a file, after verifying it.
 pub(crate) fn place(from: &Path, to: &Path) -> Result<()> {
     Sealed::open(from)?.verify()?;
     if fs::hard_link(from, to).is_ok() {

@@ -11,34 +11,37 @@ use crate::{
 };
 use std::{ops::Range, path::Path};
 
+/// How to change an index.
 #[derive(Debug, Clone)]
 pub struct ChangeOptions {
-    /// They must be those of the index, as far as they are given.
+    /// Options that are set must be those of the index.
     pub blots: BlotOptions,
+    /// Memory, threads and temporary files.
     pub resources: Resources,
-    /// Make segments into one when they pile up.
+    /// Merge segments when there are many.
     pub compacts: bool,
 }
 
-/// What a commit did.
+/// The effect of a commit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ChangeSummary {
     /// New documents, and those with another text than before.
     pub added: u64,
     /// Documents that the index had already.
     pub known: u64,
+    /// Documents that were removed.
     pub removed: u64,
     /// Inputs that could not be used.
     pub problems: u64,
-    /// The number of the last commit, ours or not.
+    /// The number of the last commit; that of an earlier one if there was nothing to do.
     pub generation: u64,
-    /// Why it would not have been done, had it not been for show only.
+    /// Of a dry run: why the real run would be refused.
     pub refusal: Option<String>,
 }
 
-/// Changes an index that is there: `work` writes files and gives the new manifest, if there is one.
+/// Changes an existing index: `work` writes files and returns the new manifest, if anything changes.
 ///
-/// What a writer that died left is swept away before, and what was replaced, or what failed, after.
+/// Removes files that an interrupted writer left before, and afterwards files that were replaced or that a failure left.
 pub(crate) fn write_to<T>(
     directory: &Path,
     work: impl FnOnce(Index) -> Result<(Option<Manifest>, T)>,
@@ -60,7 +63,7 @@ pub(crate) fn write_to<T>(
     swept.map(|()| done)
 }
 
-/// Makes some segments into one: a commit. Gives the index as it is then.
+/// Merges some segments, which is a commit. Returns the index after it.
 pub(crate) fn join_segments(
     index: &Index,
     range: Range<usize>,
@@ -72,7 +75,7 @@ pub(crate) fn join_segments(
     Index::open(&index.directory)
 }
 
-/// Writes a segment, if there is anything to write, and gives the manifest with it, and the numbers of its documents.
+/// Writes a segment, if there is anything to write. Returns the manifest with it, and the numbers of its documents.
 pub(crate) fn write<K: Key>(
     builder: SegmentBuilder<'_, K>,
     index: &Index,
@@ -100,7 +103,7 @@ pub(crate) fn write<K: Key>(
     Ok(Some((manifest, numbers)))
 }
 
-/// What changes with every document cannot be changed in part.
+/// Refuses an index of shared chunks: which chunks are shared depends on all documents.
 fn ensure_changeable(index: &Index) -> Result<()> {
     if is_of_shared_chunks(index) {
         let what = "an index of shared chunks: what is shared changes with every document; make it anew with dedup-spex";
@@ -116,11 +119,11 @@ pub(crate) fn is_of_shared_chunks(index: &Index) -> bool {
     select::is_of_shared_chunks(&index.scheme.select)
 }
 
-/// An index whose segments do not pile up.
+/// An index with few segments.
 pub(crate) struct Compacted(Index);
 
 impl Compacted {
-    /// Makes segments into one if they pile up and that is wanted: a commit of its own, before the one that is to come.
+    /// Merges segments if there are many and the options allow it. This is a commit of its own, before the one that follows.
     pub fn of(index: Index, options: &ChangeOptions) -> Result<Self> {
         ensure_changeable(&index)?;
         let mut index = index;
@@ -130,7 +133,7 @@ impl Compacted {
         Ok(Self(index))
     }
 
-    /// The same without a commit: its manifest is ahead of the one on disk, until a commit follows.
+    /// As [`Self::of`], without a commit: its manifest is ahead of the one on disk, until a commit follows.
     pub fn before_commit(index: Index, options: &ChangeOptions) -> Result<Self> {
         ensure_changeable(&index)?;
         let mut index = index;
@@ -148,7 +151,7 @@ impl Compacted {
     }
 }
 
-/// An index in a state that nobody wants is an error of the user.
+/// Refuses a request that does not fit the index.
 pub(crate) fn refused(directory: &Path, what: impl Into<String>) -> Error {
     Error::damaged(Place::path(directory), what)
 }

@@ -18,7 +18,7 @@ struct Description {
     kind: String,
     documents: u64,
     files: Vec<String>,
-    /// Those that could not be used, or not whole.
+    /// Files that could not be used, or only in part.
     bad: Vec<String>,
 }
 
@@ -26,16 +26,16 @@ struct Description {
 #[derive(Debug, Default)]
 pub struct DocumentFiles {
     files: Vec<Arc<str>>,
-    /// Of each document.
+    /// The file of each document.
     of: Vec<u32>,
-    /// Files that could not be used, or not whole.
+    /// Files that could not be used, or only in part.
     pub bad: Vec<Arc<str>>,
 }
 
 impl DocumentFiles {
     pub const NAME: &'static str = "files";
 
-    /// The next documents; those of one file follow each other.
+    /// Adds the next documents; those of one file follow each other.
     pub fn add(&mut self, ids: &IdsAndPlaces) {
         for (_, place) in ids {
             if self.files.last() != Some(&place.file) {

@@ -1,4 +1,4 @@
-//! An index back to blots.
+//! Writes an index as a stream of blots.
 
 use crate::base::ids::{ContentNo, DocNo};
 use crate::base::setting::Setting;
@@ -17,9 +17,9 @@ use crate::{
 };
 use std::{io::Write, ops::Range};
 
-/// Writes every document with its blots, in the order of their numbers, as a stream that `build` makes the same index of.
+/// Writes every document with its blots, in the order of their numbers: a stream from which `build` makes the same index.
 ///
-/// As many documents at a time as `memory_bytes` hold the blots of; the postings are read once for each such lot.
+/// Works on as many documents at a time as have blots that fit into `memory_bytes`, and reads the postings once for each such batch.
 pub fn dump(index: &Index, memory_bytes: u64, out: &mut impl Write) -> Result<()> {
     let header = Header::new(StreamKind::Blots, index.manifest.scheme.clone());
     let mut stream = StreamWriter::new(out, Form::Ndjson, &header).map_err(Error::output)?;
@@ -61,7 +61,7 @@ pub fn dump(index: &Index, memory_bytes: u64, out: &mut impl Write) -> Result<()
     Ok(())
 }
 
-/// Neighbouring documents that have no more than so many blots together, or one that has more.
+/// A batch: neighbouring documents with at most `most` blots together, or a single document with more.
 fn lots(view: &View<'_>, blots_limit: u64) -> Vec<Range<usize>> {
     let (mut lots, mut have) = (Vec::<Range<usize>>::new(), 0);
     for document in 0..view.documents() {
@@ -79,7 +79,7 @@ fn lots(view: &View<'_>, blots_limit: u64) -> Vec<Range<usize>> {
     lots
 }
 
-/// The contents that a lot needs, in order.
+/// The contents of a batch, in order.
 fn contents_of(view: &View<'_>, lot: &Range<usize>) -> Vec<u32> {
     let mut wanted: Vec<u32> = lot
         .clone()
@@ -104,8 +104,8 @@ fn blots_of(view: &View<'_>, wanted: &[u32]) -> Result<Vec<Vec<u64>>> {
     Ok(blots)
 }
 
-/// Writes the dictionary, a line for each word by rising hash: in how many documents it stands, in which, and how often. That is the dictionary's
-/// table of words and document frequencies, and the one of documents, words and frequencies, joined.
+/// Writes the dictionary, a line for each word by rising hash: the number of documents that have it, these documents, and how often each
+/// has it.
 pub fn dump_dictionary(index: &Index, out: &mut impl Write) -> Result<()> {
     let view = View::of(index)?;
     let Some(words) = view.words() else {

@@ -1,4 +1,4 @@
-//! Where documents with some ids stand.
+//! Finds the places of documents with given ids.
 
 use crate::base::num::ToU64;
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
 };
 use std::collections::HashSet;
 
-/// Reports the first document with each of these ids, and its size: it is not kept, as a document with this id came before, elsewhere.
+/// Reports the first document with each of these ids, and its size: it is dropped, because an earlier slice has a document with this id.
 pub fn find_ids(
     settings: &Settings,
     mut ids: HashSet<String>,
@@ -40,7 +40,7 @@ pub fn find_ids(
     .map(drop)
 }
 
-/// Makes nothing of documents but their sizes: only their ids are wanted.
+/// A stage that keeps only the sizes of documents.
 #[derive(Clone)]
 struct SizeStage;
 
@@ -67,7 +67,7 @@ impl StageOutput for DocumentSizes {
     }
 }
 
-/// What cannot be used was told before.
+/// Ignores problems, which were reported when the slice was read.
 struct NoObserver;
 
 impl Observer for NoObserver {

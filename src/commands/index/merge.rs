@@ -14,7 +14,7 @@ use crate::{
 };
 use std::path::{Path, PathBuf};
 
-/// Joins indexes of one scheme, all range parts of one index, or the parts of one range of several indexes: what comes out then is the part of
+/// Joins indexes of one scheme, all range parts of one index, or the parts of one range of several indexes. The last gives the part of
 /// that range of the joined index.
 pub fn merge(
     inputs: &[PathBuf],
@@ -97,7 +97,7 @@ pub fn merge(
     }
 }
 
-/// Whether these are parts of one range, and that is not all there is: one part of everything is an index already.
+/// Whether these are parts of one range, and not of the whole range of blots: a part with all blots is an index.
 fn is_one_range(indexes: &[Index]) -> bool {
     let buckets = indexes[0].manifest.buckets();
     let is_whole = indexes.len() == 1 && buckets.len() == BUCKETS;
@@ -107,7 +107,7 @@ fn is_one_range(indexes: &[Index]) -> bool {
             .all(|index| index.manifest.buckets() == buckets)
 }
 
-/// A chunk that one document of each of two indexes has is in neither index of shared chunks.
+/// Refuses indexes of shared chunks: neither has a chunk that occurs once in each of them, although the joined index should.
 fn ensure_joinable(index: &Index) -> Result<()> {
     if select::is_of_shared_chunks(&index.scheme.select) {
         let what = "an index of shared chunks, which lacks what its documents share with those of another index; make one of all documents with dedup-spex";
@@ -129,13 +129,13 @@ fn ensure_same_scheme(one: &Index, other: &Index) -> Result<()> {
     })
 }
 
-/// In what shape indexes are joined.
+/// How indexes are joined.
 struct Shape {
     parts: u32,
     range: Option<BlotRange>,
 }
 
-/// Indexes of different documents. Of documents with one id the first is kept, the others are told.
+/// Joins indexes of different documents. Of documents with one id the first is kept, the others are reported.
 fn join(
     indexes: &[Index],
     shape: &Shape,
@@ -170,7 +170,7 @@ fn join(
     ))
 }
 
-/// Parts of one index, in any order: they must fit.
+/// Joins the parts of one index, in any order; together they must be the whole index.
 fn join_parts(
     indexes: &[Index],
     parts: Option<u32>,

@@ -1,4 +1,4 @@
-//! Names for generations, which keep their state.
+//! Pins: names for generations, which keep their state available.
 
 use super::commit::{is_of_shared_chunks, refused, write_to};
 use crate::base::setting::Setting;
@@ -8,7 +8,7 @@ use crate::{
 };
 use std::path::Path;
 
-/// Keeps the state of a generation, or of the last one, under a name until [`unpin`]; a pin of that name moves. Gives the generation.
+/// Keeps the state of a generation, or of the last one, under a name until [`unpin`]; a pin of that name moves. Returns the generation.
 pub fn pin(directory: &Path, name: &str, generation: Option<u64>) -> Result<u64> {
     let name = check_pin_name(name).map_err(Error::Usage)?;
     write_to(directory, |index| {
@@ -27,7 +27,7 @@ pub fn pin(directory: &Path, name: &str, generation: Option<u64>) -> Result<u64>
     })
 }
 
-/// Lets go of a state that was kept; gives its generation.
+/// Removes a pin; returns its generation.
 pub fn unpin(directory: &Path, name: &str) -> Result<u64> {
     write_to(directory, |index| {
         let mut manifest = index.manifest;

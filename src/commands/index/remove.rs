@@ -8,7 +8,7 @@ use crate::{
 };
 use std::path::Path;
 
-/// Removes documents by id. Ids that the index does not have are told to `observer`.
+/// Removes documents by id. Ids that the index does not have are reported to `observer`.
 pub fn remove(
     options: &ChangeOptions,
     ids: impl Iterator<Item = Result<String>>,

@@ -33,7 +33,7 @@ pub fn split(directory: &Path, parts: u32, output: &Path, resources: &Resources)
         };
         let rewritten = IndexRewrite {
             directory: target,
-            // A part of an index that is one segment is called as that is: joined again, they are the same, byte for byte.
+            // The parts keep the name of a single segment, so that joining them gives the same bytes again.
             generation: index.manifest.generation,
             changes: [first.changes[0], last.changes[1]],
             scheme: &index.manifest.scheme,

@@ -1,4 +1,4 @@
-//! An index that follows its files.
+//! Brings an index up to date with its files.
 
 use super::tracked_files::{MissingDocuments, TrackedFiles};
 use crate::base::num::ToU64;
@@ -23,20 +23,23 @@ use crate::{
 };
 use std::path::{Path, PathBuf};
 
+/// How to bring an index up to date.
 #[derive(Debug, Clone)]
 pub struct SyncOptions {
+    /// How the index is changed.
     pub change: ChangeOptions,
-    /// Read every file, whatever its size and time say.
+    /// Read every file, even if its size and time are unchanged.
     pub checksum: bool,
-    /// Only say what would be done.
+    /// Report what would be done, and change nothing.
     pub dry_run: bool,
+    /// The most documents that may be removed.
     pub max_remove: MaxRemove,
 }
 
-/// Makes an index hold the documents that are found now: what is new is added, what has another text is replaced, what is not found is removed.
+/// Makes an index hold the documents that its files have now: adds new ones, replaces those with another text, removes those that no file has.
 ///
-/// Files whose size and times are those of the last run are not read. What is known of files is kept beside the index, see [`SyncState`].
-/// A directory that cannot be read might hold anything: then nothing is removed. A file that cannot be used keeps its documents.
+/// Skips files whose size and times are those of the last run. The state of files is kept beside the index, see [`SyncState`].
+/// If a directory cannot be read, nothing is removed, as the documents may still be there. A file that cannot be used keeps its documents.
 pub fn sync(
     options: &SyncOptions,
     settings: &Settings,
@@ -166,7 +169,7 @@ pub(crate) fn state_path(directory: &Path) -> PathBuf {
     name.into()
 }
 
-/// Passes on what it is told, and notes which files could not be used.
+/// Passes everything on to another observer, and records which files could not be used.
 struct FileRecorder<'w> {
     observer: &'w mut dyn Observer,
     files: Vec<std::sync::Arc<str>>,

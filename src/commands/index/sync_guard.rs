@@ -1,4 +1,4 @@
-//! What keeps `sync` from emptying an index by mistake: it is called as it was before, and it removes no more than it may.
+//! Keeps `sync` from emptying an index by mistake: it must be called as before, and may remove only a limited number of documents.
 
 use crate::base::num::ToF64;
 use crate::base::setting::Setting;
@@ -16,10 +16,12 @@ use std::{
 #[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum MaxRemove {
-    /// Nothing was said.
+    /// Half of the documents, the default.
     #[default]
     Half,
+    /// This many documents.
     Documents(u64),
+    /// This share of the documents.
     Percent(f64),
 }
 
@@ -75,7 +77,7 @@ impl MaxRemove {
         }
     }
 
-    /// Why this number of documents must not be removed, if it must not. An empty directory may be one that is not mounted.
+    /// Why this number of documents must not be removed; `None` if it may. An empty directory may be one that is not mounted.
     pub fn refusal(self, removed: u64, documents: u64, roots: &[PathBuf]) -> Option<String> {
         let is_empty =
             |root: &&PathBuf| fs::read_dir(root).is_ok_and(|mut entries| entries.next().is_none());
@@ -100,7 +102,7 @@ impl MaxRemove {
     }
 }
 
-/// How files are found and read by these options.
+/// How these options find and read files.
 pub fn walk_of(options: &corpus::Options, scheme: &str) -> Walk {
     let corpus::Options {
         paths,
@@ -133,9 +135,10 @@ pub fn walk_of(options: &corpus::Options, scheme: &str) -> Walk {
     }
 }
 
-/// Refuses to find and read files in another way than before: the documents of files that are not found again would go, and ids might change.
+/// Refuses to find and read files in another way than before: documents of files that are not found again would be removed, and ids might
+/// change.
 ///
-/// More roots than before are welcome. Gives what is to be remembered.
+/// Additional roots are allowed. Returns the walk to remember.
 pub fn ensure_walked_alike(
     known: Option<&SyncState>,
     now: Walk,

@@ -1,4 +1,4 @@
-//! The commit that [`super::sync`] would make, in steps that many processes can do: what is to be read, who is who, and the commit itself.
+//! The commit that [`super::sync`] would make, in steps that many processes can do: find the files to read, number the documents, commit.
 
 use crate::base::num::ToU64;
 use crate::{
@@ -34,9 +34,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What is to be read to make an index follow its files; what cannot be read comes first.
+/// Finds the files that must be read to bring an index up to date; reports files that cannot be read first.
 ///
-/// Refuses at once what [`number_changes`] is sure to refuse.
+/// Refuses early what [`number_changes`] would refuse in any case.
 pub fn files_to_read(
     directory: &Path,
     blots: &BlotOptions,
@@ -78,7 +78,7 @@ pub fn files_to_read(
     Ok((index.manifest, found))
 }
 
-/// Refuses to remove more documents than may go.
+/// Refuses to remove more documents than the limit allows.
 fn ensure_may_remove(
     not_found: &MissingDocuments,
     max_remove: MaxRemove,
@@ -93,7 +93,7 @@ fn ensure_may_remove(
     refusal.map_or(Ok(()), |what| Err(refused(directory, what)))
 }
 
-/// What was found when files were looked for, but for the files to read.
+/// The result of the walk, except for the files to read.
 #[derive(Default)]
 struct WalkRecorder {
     left_out: Vec<SkippedFile>,
@@ -116,7 +116,7 @@ impl Observer for WalkRecorder {
     fn progress(&mut self, _: u64, _: u64) {}
 }
 
-/// Refuses an index that is not in the state it was planned for.
+/// Refuses an index that has changed since the plan was made.
 fn ensure_unchanged(directory: &Path, checksum: &str) -> Result<Manifest> {
     let manifest = Manifest::read(directory)?;
     if manifest.checksum() == checksum {
@@ -131,7 +131,7 @@ fn ensure_unchanged(directory: &Path, checksum: &str) -> Result<Manifest> {
     ))
 }
 
-/// Makes a directory of links to the files of an index; if its segments pile up, they are made into one there.
+/// Makes a directory of links to the files of an index; if it has many segments, they are merged there.
 pub fn stage_base(
     options: &StepOptions,
     index: &Path,
@@ -163,20 +163,23 @@ fn files_of(manifest: &Manifest) -> impl Iterator<Item = &FileSeal> {
 
 /// An index that follows its files.
 pub struct SyncTarget<'a> {
-    /// What is known of files is beside it.
+    /// The index; the state of its files is beside it.
     pub index: &'a Path,
-    /// What [`stage_base`] made.
+    /// The output of [`stage_base`].
     pub base: &'a Path,
+    /// The most documents that may be removed.
     pub max_remove: MaxRemove,
 }
 
-/// A slice, and what was made of it.
+/// A slice that was read.
 pub struct ReadSlice {
+    /// The slice.
     pub slice: PathBuf,
+    /// The directory with its documents and postings.
     pub made: PathBuf,
 }
 
-/// Numbers the documents that were read, beside those that the index has: `docs`, `targets`, and what is `known` of files.
+/// Numbers the documents that were read, in addition to those of the index: writes `docs`, `targets`, and the state of files as `known`.
 pub fn number_changes(
     options: &StepOptions,
     of: &SyncTarget<'_>,
@@ -216,7 +219,7 @@ pub fn number_changes(
                         .damaged(0, "more documents than there are files of")
                 })?;
                 if !seen.insert(IdSet::hash(&id))? {
-                    // It is told when the index is gathered; its file keeps the documents it had.
+                    // `gather` reports it; its file keeps the documents it had.
                     bad.push(file.clone());
                     posted.repeat(id);
                 } else if !tracked.is_duplicate(&id, &Place::file(file.clone()))? {
@@ -251,12 +254,12 @@ pub fn number_changes(
             walk,
             tracked.into_states(&numbers)?,
         )?;
-        // What was left out is in the slices.
+        // The accounts of the slices have the files that were left out.
         Ok((problems, Account::of_unchanged(walked.account.unchanged)))
     })
 }
 
-/// The files that must be read are those of the slices, as they were.
+/// Checks that the files to read are still those of the slices, unchanged.
 fn ensure_as_planned(tracked: &TrackedFiles<'_>, slices: &[ReadSlice]) -> Result<()> {
     let mut planned = Vec::new();
     for ReadSlice { slice, .. } in slices {
@@ -283,7 +286,7 @@ fn ensure_as_planned(tracked: &TrackedFiles<'_>, slices: &[ReadSlice]) -> Result
     ))
 }
 
-/// Puts the index together as it will be: what it has, linked, and the new segment.
+/// Assembles the index as it will be: links to the files it has, and the new segment.
 pub fn stage_changes(files: &PartFiles, base: &Path, output: &Path) -> Result<()> {
     atomic_dir::create(output, |directory| {
         let mut manifest = Manifest::read(base)?;
@@ -302,7 +305,7 @@ pub fn stage_changes(files: &PartFiles, base: &Path, output: &Path) -> Result<()
     })
 }
 
-/// Puts together, for each range, what is needed to count what pairs share there: documents and sets of all segments, and the parts that have its blots, linked.
+/// Links, for each range, the files that counting pairs there needs: documents and sets of all segments, and the parts that have its blots.
 pub fn stage_ranges(index: &Path, parts: u32, output: &Path) -> Result<()> {
     let ranges = SegmentFiles::parts(parts)?;
     atomic_dir::create(output, |beside| {
@@ -342,7 +345,7 @@ fn link(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Makes an index what was put together, unless it has changed since: the last rename is the commit. To do it again changes nothing.
+/// Commits the assembled index, unless the index has changed since: the last rename is the commit. Doing it again changes nothing.
 pub fn commit_staged(staged: &Path, known: &Path, directory: &Path, checksum: &str) -> Result<u64> {
     let mut new = Manifest::read(staged)?;
     // A directory without an index is left as it is.
@@ -365,7 +368,7 @@ pub fn commit_staged(staged: &Path, known: &Path, directory: &Path, checksum: &s
 
 fn commit(new: &mut Manifest, staged: &Path, directory: &Path, checksum: &str) -> Result<()> {
     let before = Manifest::read(directory)?;
-    // Pins that were made, moved or removed since the plan was made stay as they are.
+    // Keep pins as they are now, even if they changed since the plan was made.
     new.pins.clone_from(&before.pins);
     if before == *new {
         return Ok(());

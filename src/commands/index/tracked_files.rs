@@ -1,4 +1,4 @@
-//! The files of an index that follows them: which changed, and which documents they have.
+//! The files of a synced index: which of them changed, and which documents they have.
 
 use crate::{
     base::{
@@ -21,21 +21,21 @@ pub(crate) struct MissingDocuments {
     pub documents: u64,
 }
 
-/// What is known of files, and what is found now.
+/// The remembered state of files, and what is found now.
 pub(crate) struct TrackedFiles<'i> {
     index: &'i Index,
     known: Option<&'i SyncState>,
-    /// What is known is believed, without a look at the documents.
+    /// Trust the remembered state, without comparing documents.
     is_trusted: bool,
     pub to_read: Vec<FileEntry>,
-    /// Files that are as they were, by their place in what is known.
+    /// Unchanged files, by their place in the remembered state.
     unchanged: Vec<(u64, FileState)>,
     /// Files that are read, by name.
     read: HashMap<Box<str>, FileToRead>,
     /// A bit for each number of a document that is still there.
     seen: Vec<u64>,
     added: u32,
-    /// Documents that were read, and that a file which did not change has as well.
+    /// Documents that were read although an unchanged file has them as well.
     pub duplicates: Vec<Problem>,
     pub walk_problems: u64,
     started: SystemTime,
@@ -43,15 +43,15 @@ pub(crate) struct TrackedFiles<'i> {
 
 struct FileToRead {
     state: FileState,
-    /// Its place in what is known.
+    /// Its place in the remembered state.
     known: Option<u64>,
     /// The id of the document, if it is one.
     id: std::sync::Arc<str>,
-    /// Of which documents the number is not known yet.
+    /// Documents whose numbers are not known yet.
     added: Vec<(usize, u32)>,
 }
 
-/// Files that changed so shortly before they were read may change again without a trace in their times.
+/// A file that changed less than this before it was read may change again within the same time stamp.
 const RACY_NANOSECONDS: i64 = 2_000_000_000;
 
 impl<'i> TrackedFiles<'i> {
@@ -94,7 +94,7 @@ impl<'i> TrackedFiles<'i> {
                 }
                 WalkItem::File(entry) => Problem::new(
                     Place::file(entry.name()),
-                    "not a regular file: nobody can tell whether it changed",
+                    "not a regular file, so that changes cannot be seen",
                 ),
             };
             self.walk_problems += 1;
@@ -195,7 +195,7 @@ impl<'i> TrackedFiles<'i> {
         }
     }
 
-    /// Nothing changed, and what is known is up to date.
+    /// Whether nothing changed, so that the remembered state is up to date.
     pub fn is_unchanged(&self) -> bool {
         let files = self.known.map_or(0, SyncState::files);
         self.is_trusted
@@ -203,7 +203,7 @@ impl<'i> TrackedFiles<'i> {
             && (self.unchanged.len().to_u64() == files || self.walk_problems > 0)
     }
 
-    /// Of documents with one id, that of a file which did not change is kept.
+    /// Of documents with one id, that of an unchanged file is kept.
     pub fn drop_duplicates<K: Key>(
         &mut self,
         documents: &mut DocumentBatch<K>,
@@ -222,7 +222,7 @@ impl<'i> TrackedFiles<'i> {
         Ok(())
     }
 
-    /// Whether a file that did not change has a document with this id; then that is told in the end.
+    /// Whether an unchanged file has a document with this id; this is reported at the end.
     pub fn is_duplicate(&mut self, id: &str, place: &Place) -> Result<bool> {
         // What was read before in this run has another id.
         let found = self
@@ -276,7 +276,7 @@ impl<'i> TrackedFiles<'i> {
         Ok(())
     }
 
-    /// Files that could not be used, or not whole, keep the documents they had; and they will be read again.
+    /// Files that could not be used, or only in part, keep the documents they had, and are read again next time.
     pub fn keep_documents_of_bad_files(&mut self, files: &[std::sync::Arc<str>]) -> Result<()> {
         for file in files {
             let Some(read) = self.read.get_mut(&**file) else {
@@ -335,7 +335,7 @@ impl<'i> TrackedFiles<'i> {
         Ok(found)
     }
 
-    /// The same before anything was read: what is sure to go. None of it if a file is to be read that may have any document.
+    /// As [`Self::not_found`], before anything was read: documents that are removed in any case. None if a file is to be read that may have any document.
     pub fn certain_removals(mut self) -> Result<MissingDocuments> {
         for read in std::mem::take(&mut self.read).into_values() {
             let mut ids = vec![read.id.to_string()];
@@ -356,7 +356,7 @@ impl<'i> TrackedFiles<'i> {
         self.not_found()
     }
 
-    /// What is known now, given the numbers of the documents that were added.
+    /// The state to remember, given the numbers of the documents that were added.
     pub fn into_states(self, numbers: &[u32]) -> Result<Vec<FileState>> {
         let mut states = Vec::with_capacity(self.unchanged.len() + self.read.len());
         for (place, mut state) in self.unchanged {

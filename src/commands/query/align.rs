@@ -1,4 +1,4 @@
-//! Given pairs of documents to the passages that they share; no index is needed.
+//! Aligns given pairs of documents; needs no index.
 
 use crate::base::num::ToU64;
 use crate::{
@@ -17,10 +17,12 @@ use std::{
     sync::Arc,
 };
 
+/// Which pairs are aligned, and how.
 #[derive(Debug, Clone)]
 pub struct PairsOptions {
     /// A file with two paths a line, a tab between them; `-` for stdin.
     pub list: PathBuf,
+    /// How passages are found.
     pub passages: PassageOptions,
     /// Make a page for each pair.
     pub with_pages: bool,
@@ -36,7 +38,7 @@ pub struct Aligned {
 }
 
 impl Aligned {
-    /// Bytes of memory, about.
+    /// The approximate memory, in bytes.
     fn weight(&self) -> u64 {
         let page = self.page.as_ref().map_or(0, |page| page.html.len());
         (size_of_val(&self.pair.passages[..]) + page) as u64
@@ -89,7 +91,7 @@ pub fn align_pairs(
     Ok(asked)
 }
 
-/// The length of a line, and what became of it.
+/// The length of a line, and its result.
 type AlignedLine = (u64, Result<Aligned, Vec<Problem>>);
 
 /// A line of the list.
@@ -159,7 +161,7 @@ impl Iterator for PairList {
         Some(line.map(|line| {
             let size = |path: &str| fs::metadata(path).map_or(0, |metadata| metadata.len());
             let bytes = line.paths().map_or(0, |(a, b)| size(a) + size(b));
-            // What the budget is counted in is an eighth of the memory it stands for.
+            // A unit of the budget stands for eight bytes of memory.
             Weighted {
                 item: line,
                 bytes: 4 * bytes,
@@ -213,7 +215,7 @@ impl PairAligner<'_> {
     }
 }
 
-/// The document that is in the slot, or comes there now.
+/// The document of a slot; reads it first if the slot has another one.
 fn load<'s>(
     slot: &'s mut Option<(String, PreparedText)>,
     path: &str,
@@ -221,7 +223,7 @@ fn load<'s>(
     rules: &ExclusionRules,
 ) -> Result<&'s PreparedText, Problem> {
     if slot.as_ref().is_none_or(|(loaded, _)| loaded != path) {
-        // Two large documents in the place of one would be one too many.
+        // Release the old document first: two large ones at a time would exceed the bound.
         *slot = None;
         *slot = Some((path.to_owned(), options.prepared(path, rules)?));
     }

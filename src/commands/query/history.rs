@@ -1,4 +1,4 @@
-//! Documents against a history that grows with them.
+//! Compares documents with a history, and adds them to it.
 
 use crate::base::num::ToU64;
 use crate::{
@@ -36,19 +36,22 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
+/// How documents are compared with a history.
 #[derive(Clone)]
 pub struct HistoryOptions {
+    /// Where the history is.
     pub of: BackendSource,
-    /// None: that of the stream that comes in, or of the history.
+    /// `None`: as in the input stream, or that of the history.
     pub tokenizer: Option<Tokenizer>,
+    /// Which matches are reported.
     pub wanted: MatchLimits,
     /// Documents are added, so that later ones are compared with them, too.
     pub add: bool,
-    /// Is told what was lost, to a crash or on the way to a server.
+    /// Receives messages about entries that were lost in a crash or on the way to a server.
     pub tell: ProblemReporter,
 }
 
-/// Writes the best matches of each document in the order of the documents, and adds them to the history. There may be none: documents come when they come.
+/// Writes the best matches of each document in the order of the documents, and adds them to the history. The input may be empty.
 pub fn ask_history(
     options: &HistoryOptions,
     settings: &Settings,
@@ -78,7 +81,7 @@ pub fn ask_history(
                 asked.matches += reply.matches.len().to_u64();
                 put_reply(&mut lines, request.id, reply, options.wanted.top > 1);
             }
-            // Whoever asks as documents come waits for the answer.
+            // A client that sends documents one by one waits for each answer.
             out.write_all(&lines)
                 .and_then(|()| out.flush())
                 .map_err(Error::output)
@@ -89,7 +92,7 @@ pub fn ask_history(
     Ok(asked)
 }
 
-/// Writes the lines of documents that are like none before them, each as it came, and adds all to the history.
+/// Copies the lines of documents that are similar to no earlier one, unchanged, and adds all documents to the history.
 ///
 /// A document is stored only after its line was written and flushed. So whenever the process dies, the same input once more passes every
 /// new document at least once. A line that is no document is reported, and kept: nothing is lost that was not found elsewhere.
@@ -164,7 +167,7 @@ pub fn filter_by_history(
     Ok(asked)
 }
 
-/// Passes the lines of a chunk on, as far as their documents are answered.
+/// Copies the lines of a chunk, up to the last document with an answer.
 struct LinePass<'l, W> {
     lines: &'l InputLines,
     next_line: usize,
@@ -189,7 +192,7 @@ impl<W: Write> LinePass<'_, W> {
             self.next_line += 1;
         }
         self.next_document += replies.len();
-        // The next file must not go on in the last line of this one.
+        // A last line without a line feed must not run into the next file.
         if self.kept.last().is_some_and(|&last| last != b'\n') {
             self.kept.push(b'\n');
         }
@@ -200,7 +203,7 @@ impl<W: Write> LinePass<'_, W> {
     }
 }
 
-/// Removes all entries that have one of these ids; says how many they were, and tells each id that has none.
+/// Removes all entries that have one of these ids. Returns their number, and reports each id without an entry.
 pub fn remove_from_history(
     directory: &Path,
     options: &history::StoreOptions,
@@ -230,7 +233,7 @@ pub fn remove_from_history(
     Ok((removed, unknown))
 }
 
-/// Opens the input, and then the history: what the first is made with the second must be.
+/// Opens the input, then the history, which must have the same scheme.
 fn open(
     options: &HistoryOptions,
     settings: &Settings,
@@ -283,10 +286,10 @@ impl DocumentStage for PrintStage {
     }
 }
 
-/// The lines of a chunk, and what documents are in them.
+/// The lines of a chunk, and the documents in them.
 struct InputLines {
     bytes: Vec<u8>,
-    /// Each with its line feed, and which document it is.
+    /// Each line with its line feed, and the number of its document.
     lines: Vec<(Range<usize>, Option<usize>)>,
     documents: Vec<(Box<str>, Option<Print>)>,
     flaws: Vec<SkippedInput>,

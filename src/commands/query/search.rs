@@ -38,13 +38,16 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
+/// What is searched for, and how answers are written.
 #[derive(Debug, Clone)]
 pub struct QueryOptions {
-    /// They must be those of the index, as far as they are given.
+    /// Options that are set must be those of the index.
     pub blots: BlotOptions,
+    /// How similarity is computed.
     pub score: Score,
+    /// The least score of a match.
     pub threshold: f64,
-    /// The best so many.
+    /// The most matches for a document: the best ones.
     pub top: usize,
     /// Blots of more documents do not count.
     pub max_df: Option<u64>,
@@ -54,12 +57,13 @@ pub struct QueryOptions {
     pub exclude_indexes: Vec<PathBuf>,
     /// Files and directories of base text, whose blots do not count.
     pub base: Vec<PathBuf>,
-    /// Documents of the group of the one that is asked about are passed over.
+    /// If set: documents of the same group as the query are skipped.
     pub groups: Option<Grouping>,
+    /// How answers are written.
     pub answers: AnswerFormat,
-    /// With the passages that are shared.
+    /// If set: also find the shared passages.
     pub passages: Option<PassageOptions>,
-    /// The index was made of files: a document is not an answer to itself.
+    /// The index was made of the same files, so a document is not reported as a match of itself.
     pub skips_itself: bool,
 }
 
@@ -71,7 +75,10 @@ pub enum AnswerFormat {
     /// A line of JSON for each document, whether or not anything was found.
     Documents,
     /// Excerpts, for a person to read.
-    Excerpts { with_color: bool },
+    Excerpts {
+        /// With escape sequences for colours.
+        with_color: bool,
+    },
     /// A page for a browser; of one document only.
     Page,
 }
@@ -79,6 +86,7 @@ pub enum AnswerFormat {
 /// What was found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QueryOutcome {
+    /// Matches that were written.
     pub matches: u64,
     /// Inputs that could not be used.
     pub problems: u64,
@@ -168,7 +176,7 @@ pub fn query(
         }
         files::ensure_whole()?;
         out.write_all(&answers.bytes).map_err(Error::output)?;
-        // Whoever asks as documents come waits for the answer.
+        // A client that sends documents one by one waits for each answer.
         out.flush().map_err(Error::output)
     })?;
     let summary = summary.ensure_documents(settings)?;
@@ -186,7 +194,7 @@ fn is_same_file(a: &str, b: &str) -> bool {
     a == b || file(a).is_some_and(|path| file(b) == Some(path))
 }
 
-/// The group of each document, and who was asked about: they need not be in the index.
+/// The groups of documents, and of queries, which need not be in the index.
 struct GroupFilter {
     groups: DocumentGroups,
     asked: Mutex<HashSet<String>>,
@@ -269,7 +277,7 @@ impl DocumentStage for SearchStage<'_> {
 
     fn take(&mut self, item: &InputDocument<'_>, out: &mut EncodedAnswers) -> Result<(), String> {
         let all = u32::try_from(self.blots.distinct(item, &mut self.distinct)?).unwrap_or(u32::MAX);
-        // Whoever asks about one document wants little memory; whoever asks about many, speed.
+        // A single query should take little memory; for many queries, speed matters more.
         let is_lean = self.answers != AnswerFormat::Documents && out.documents == 0;
         out.documents += 1;
         let start = out.bytes.len();
@@ -307,7 +315,7 @@ impl SearchStage<'_> {
         let (matches, counted) =
             self.search
                 .matches(&self.distinct, side, &mut self.scratch, is_lean, wanted)?;
-        // Before texts are aligned, which takes more.
+        // Release it now: aligning texts, which follows, takes more memory.
         clear_buffer(&mut self.distinct);
         let is_aligned = !matches.is_empty() && self.answers != AnswerFormat::Page;
         let text = self
@@ -339,7 +347,7 @@ impl SearchStage<'_> {
         }
     }
 
-    /// A page with all that was found, also if that is nothing.
+    /// A page with all matches, even if there are none.
     fn put_page(
         &self,
         item: &InputDocument<'_>,
@@ -381,7 +389,7 @@ impl SearchStage<'_> {
         Ndjson.put_record(&QueryAnswer { doc: id, matches }, &mut out.bytes)
     }
 
-    /// A record, or excerpts, for one document that was found; false if all that they share is left out.
+    /// Writes a record, or excerpts, for one match; returns false if nothing that they share counts.
     fn put_match(
         &self,
         id: &str,

@@ -1,4 +1,4 @@
-//! Chunks with all their places, sorted: which are shared, and by whom.
+//! Sorts chunks with all their places, to find those that several documents share.
 
 use super::documents::SpexDocuments;
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
     },
 };
 
-/// Chunks are kept apart by their top eight bits, so that a bucket of them fits into memory.
+/// Chunks are divided by their top eight bits into buckets that fit into memory.
 const BUCKETS: usize = 256;
 
 /// A chunk, and a place: the document and the number of the first token. Sorts by chunk.
@@ -24,7 +24,7 @@ fn document_of([_, place]: Key) -> u32 {
     (place >> 32) as u32
 }
 
-/// All places of chunks.
+/// The places of all chunks.
 pub struct ChunkList {
     buckets: Buckets<2>,
     threads: usize,
@@ -49,9 +49,9 @@ impl ChunkList {
         self.buckets.settle()
     }
 
-    /// Works on each chunk that is shared, given all its places, and hands on what is made of many of them, by rising chunk.
+    /// Calls `work` for each shared chunk with all its places, and passes the results on in batches, by rising chunk.
     ///
-    /// Shared: by several documents, exact duplicates among them, or with `within` by several places.
+    /// A chunk is shared if several documents have it, exact duplicates included, or with `within` if it has several places.
     pub fn each_shared<M: Default + Send>(
         self,
         documents: &SpexDocuments,

@@ -1,4 +1,4 @@
-//! The first pass: text to hashes, and what must be known of each document afterwards.
+//! The first pass: turns text into hashes, and keeps of each document what later passes need.
 
 use crate::base::ids::DocNo;
 use crate::base::num::{ToU32, ToU64, ToUsize};
@@ -46,20 +46,20 @@ pub struct HashStage<'c> {
     counted: &'c AtomicU64,
     with_text: bool,
     chunks: Vec<u64>,
-    /// Chunks of this many tokens are looked for, of which the selection may leave some out.
+    /// The number of tokens of the chunks to find; the selection may leave some of them out.
     target: usize,
     selection: Selection,
     windows: Blots,
 }
 
-/// What [`Hash`] is to do.
+/// What [`Hash`] does with tokens.
 pub struct HashOptions<'c> {
     pub scheme: &'c TokenScheme,
-    /// Counts chunks of `length` tokens, the shortest.
+    /// Counts the shortest chunks, of `length` tokens.
     pub counter: &'c ChunkCounter,
     pub length: u32,
     pub counted: &'c AtomicU64,
-    /// Tokens of the chunks that are looked for.
+    /// The number of tokens of the chunks to find.
     pub target: u32,
     pub selection: Selection,
     pub with_text: bool,
@@ -97,7 +97,7 @@ impl<'c> HashStage<'c> {
         }
     }
 
-    /// How many distinct chunks a document has, shared or not, as far as the selection lets them count.
+    /// The number of distinct chunks of a document, shared or not, that the selection keeps.
     fn distinct(&mut self, hashes: &[u64]) -> Result<u32, String> {
         let Self {
             windows, chunks, ..
@@ -115,7 +115,7 @@ impl<'c> HashStage<'c> {
     }
 }
 
-/// What the documents of a chunk of the corpus became.
+/// The hashes of the documents of one chunk of input.
 #[derive(Default)]
 pub struct HashedDocuments {
     documents: Vec<HashedDocument>,
@@ -201,7 +201,7 @@ impl DocumentStage for HashStage<'_> {
     }
 }
 
-/// All documents: ids and rows, and who is a duplicate of whom. The tokens are on disk.
+/// All documents: ids, rows, and which ones are exact duplicates. The tokens are on disk.
 pub struct SpexDocuments {
     rows: Vec<(Box<str>, DocumentRow)>,
     by_hash: HashMap<u128, u32>,
@@ -216,7 +216,7 @@ pub struct SpexDocuments {
 struct TextStore {
     text: TempFile,
     ends: TempFile,
-    /// Where those of each document start.
+    /// Where the tokens of each document start.
     places: Vec<(u64, u64)>,
 }
 
@@ -239,7 +239,7 @@ impl SpexDocuments {
         })
     }
 
-    /// Those of an index, whose tokens are no longer there.
+    /// The documents of an index, without their tokens.
     pub fn of_index(index: &Index, directory: &TempDir) -> Result<Self> {
         let (mut documents, view) = (Self::new(directory, false)?, View::of(index)?);
         for number in 0..view.documents() {
@@ -262,7 +262,7 @@ impl SpexDocuments {
         self.texts.is_some()
     }
 
-    /// Whether a document is there already. One with the same id and another text cannot be taken.
+    /// Whether the index has a document already. One with the same id and another text is an error.
     fn is_known(&self, id: &str, row: &DocumentRow) -> Result<bool> {
         let Some((known_id, known)) = self
             .by_id
@@ -273,14 +273,14 @@ impl SpexDocuments {
         };
         if **known_id == *id && known.hash != row.hash {
             return Err(Error::Usage(format!(
-                "the index has a document '{id}' with another text; what is shared has to be found anew, with dedup-spex {}",
+                "the index has a document '{id}' with another text; build a new index with dedup-spex {}",
                 Setting::Output
             )));
         }
         Ok(**known_id == *id)
     }
 
-    /// Takes the next document, and says of whom it is a duplicate: itself, if it is none.
+    /// Adds the next document. Returns the number of the document that it is a duplicate of: its own, if of none.
     fn push(&mut self, id: Box<str>, row: DocumentRow) -> u32 {
         let number = self.len();
         let first = row
@@ -297,7 +297,7 @@ impl SpexDocuments {
         self.rows.len().to_u32()
     }
 
-    /// Takes the next documents; what is to be sifted comes back. Exact duplicates of one that came before are set aside.
+    /// Adds the next documents. Returns the hashes to sift, without exact duplicates of earlier documents.
     pub fn add(&mut self, hashed: HashedDocuments, ids: IdsAndPlaces) -> Result<TokenBlock> {
         if self.rows.len() + ids.len() >= u32::MAX.to_usize() {
             return Err(Error::Usage(
@@ -352,7 +352,7 @@ impl SpexDocuments {
         self.rows[numbers.start.to_usize()..numbers.end as usize].to_vec()
     }
 
-    /// How many chunks of a length there are.
+    /// The number of chunks of a length.
     pub fn chunks(&self, length: u32) -> u64 {
         let of = |tokens: u32| {
             if tokens == 0 {

@@ -1,4 +1,4 @@
-//! Documents to the chunks that occur more than once.
+//! Finds the chunks of text that occur more than once.
 
 mod chunks;
 mod documents;
@@ -44,21 +44,23 @@ use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-/// Chunks are told apart by so many bits.
+/// The width of a chunk hash, in bits.
 const BITS: u8 = 64;
 
+/// Which chunks are looked for.
 #[derive(Debug, Clone)]
 pub struct SpexOptions {
+    /// How texts become tokens; `None`: as in the input stream, or words.
     pub tokenizer: Option<Tokenizer>,
-    /// The lengths of chunks that are counted, rising; the last is that of the chunks which are looked for.
+    /// The lengths of chunks that are counted in turn, rising; the last is the length of the chunks to find.
     pub lengths: Vec<u32>,
-    /// Of one counter; two are in memory at a time.
+    /// The size of a counter; two are in memory at a time.
     pub counter_bytes: u64,
-    /// What is kept of what is shared: `spex`, `spex,mod:16`.
+    /// Which of the shared chunks are kept: `spex`, `spex,mod:16`.
     pub select: SelectScheme,
-    /// Also chunks that one document has several times, and no other.
+    /// Also find chunks that occur several times in one document only.
     pub within: bool,
-    /// For what comes after the counting.
+    /// Memory, threads and temporary files for the steps after counting.
     pub resources: Resources,
 }
 
@@ -66,30 +68,35 @@ pub struct SpexOptions {
 pub enum SpexOutput<'o> {
     /// An index of them.
     Index {
+        /// The directory to make.
         directory: &'o Path,
+        /// The number of range parts.
         parts: u32,
-        /// Nothing is kept that would be needed to add documents. So it is if chunks within a document count, or with text.
+        /// Do not keep the token hashes that adding documents needs. Implied by `within` and by `with_text`.
         is_final: bool,
-        /// The text of the chunks stands beside it.
+        /// Also write the text of the chunks.
         with_text: bool,
     },
-    /// A line of JSON each, by rising blot.
+    /// A line of JSON for each chunk, by rising blot.
     Lines(&'o mut dyn Write),
-    /// Nowhere: only a filter is wanted.
+    /// Nowhere: the caller wants only the filter.
     Nothing,
 }
 
 /// What was found.
 #[derive(Debug, Clone, Default)]
 pub struct SpexSummary {
+    /// The input that was read.
     pub summary: Summary,
+    /// The figures of each pass.
     pub passes: Vec<Pass>,
-    /// Chunks of all documents, and those of them that were left after all passes: places, not distinct ones.
+    /// The number of chunks of all documents; a chunk that occurs twice counts twice.
     pub chunks: u64,
+    /// The number of these that are left after all passes.
     pub survivors: u64,
 }
 
-/// Finds all chunks that occur more than once. `filter` gets the last counter, as a filter for blots.
+/// Finds all chunks that occur more than once. Writes the last counter to `filter`, as a filter for blots.
 pub fn spex(
     options: &SpexOptions,
     settings: &Settings,
@@ -116,7 +123,7 @@ pub fn spex(
             is_final,
             with_text,
         } => write_new(directory, || {
-            // What is added later comes without the text of what was there, and without its counts.
+            // Adding documents later has neither the text of the earlier ones nor their counts.
             let is_final = is_final || with_text || options.within;
             let keeps = (!is_final).then(|| directory.join(state_name(1)));
             let sifted = SpexRun::new(options, settings, start(with_text, keeps)?, observer)?;
@@ -136,8 +143,8 @@ pub fn spex(
     }
 }
 
-/// Adds documents to an index of shared chunks: what comes out is what all documents together would give. Only the new ones are read; of the others
-/// there are the hashes of their tokens, which are sifted again.
+/// Adds documents to an index of shared chunks; the result is the index of all documents together. Only the new ones are read: the index
+/// has the token hashes of the others, which are sifted again.
 pub fn spex_add(
     options: &SpexOptions,
     settings: &Settings,
@@ -198,29 +205,29 @@ pub fn spex_add(
     })
 }
 
-/// What the hashes of the documents of a commit are called.
+/// The name of the file with the token hashes of a commit.
 fn state_name(generation: u64) -> String {
     TOKENS.file_name(&Manifest::segment_name(generation))
 }
 
-/// What there is before the first document is read.
+/// The state before the first document is read.
 struct SpexStart {
-    /// How documents must be tokenised, if that is settled.
+    /// How documents must be tokenized, if an index prescribes it.
     tokens: Option<TokenScheme>,
     documents: SpexDocuments,
     stream: TokenStream,
-    /// Where the hashes are to stay.
+    /// The directory to keep the hashes in.
     keeps: Option<PathBuf>,
 }
 
-/// What was found in some documents, for an index.
+/// The chunks of some documents, for an index.
 #[derive(Default)]
 struct FoundChunks {
     /// The chunks of each document.
     chunks: Vec<(u32, Vec<u64>)>,
-    /// Those that a document has several times.
+    /// Chunks that a document has several times.
     repeated: Vec<u64>,
-    /// Where they are, if their texts are wanted.
+    /// The places of chunks, if their texts are wanted.
     places: Vec<chunks::Key>,
 }
 
@@ -235,7 +242,7 @@ impl FoundChunks {
     }
 }
 
-/// What is left after all passes.
+/// The chunks that are left after all passes.
 struct SpexRun {
     documents: SpexDocuments,
     scheme: BlotScheme,
@@ -244,7 +251,7 @@ struct SpexRun {
     counter: ChunkCounter,
     spexed: SpexSummary,
     survivors: AtomicU64,
-    /// The hashes of tokens that stay.
+    /// The token hashes to keep.
     state: Vec<FileSeal>,
 }
 
@@ -338,7 +345,7 @@ impl SpexRun {
         })
     }
 
-    /// Takes out what is not selected.
+    /// Removes chunks that the selection does not keep.
     fn select(&self, selection: &mut Selection, chunks: &[(u32, u64)], out: &mut Blots) {
         out.clear();
         chunks
@@ -540,7 +547,7 @@ fn sift<'a>(options: &'a SpexOptions, is_kept: &'a (dyn Fn(u32) -> bool + Sync))
     }
 }
 
-/// The length that is looked for.
+/// Checks the lengths, and returns that of the chunks to find.
 fn check_lengths(lengths: &[u32]) -> Result<u32> {
     let wrong = || {
         Error::Usage(
@@ -553,7 +560,7 @@ fn check_lengths(lengths: &[u32]) -> Result<u32> {
     }
 }
 
-/// Only what is decided chunk by chunk can be combined with what is shared.
+/// Parses a selection. Only selections that decide chunk by chunk can be combined with spex.
 fn parse_select(select: &SelectScheme, scheme: &str) -> Result<Selection> {
     let is_known =
         |term: &SchemeTerm| term.is_plain("spex") || term.name == "mod" && term.argument.is_some();

@@ -14,10 +14,12 @@ use crate::{
 };
 use std::io::Write;
 
+/// How texts become tokens.
 #[derive(Debug, Clone)]
 pub struct TokenizeOptions {
-    /// None: that of the stream that comes in, or words.
+    /// `None`: as in the input stream, or words.
     pub tokenizer: Option<Tokenizer>,
+    /// Also write the byte span of each token.
     pub with_spans: bool,
 }
 

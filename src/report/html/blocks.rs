@@ -1,8 +1,8 @@
 //! A text cut into blocks that a page can show one at a time.
 //!
 //! A *segment* is text that is in the same passages from its first to its last character; the page needs no offsets, only segments. A *block* is a
-//! few kilobytes of segments: what is drawn, or forgotten, at once as the reader scrolls. Text that is far from every passage is in blocks that
-//! start folded.
+//! few kilobytes of segments, which the page draws or discards as a unit when the reader scrolls. Text far from every passage is in blocks
+//! that start folded.
 //!
 //! ```text
 //! text      ······································███████·······▒▒▒▒▒██████··························
@@ -15,11 +15,11 @@ use crate::base::num::ToUsize;
 use crate::text::{stream::Span, token::squeeze};
 use std::{borrow::Cow, collections::BTreeSet, io::Write};
 
-/// A block is closed at the first good place after so many bytes …
+/// A block ends at the first good place after this many bytes …
 const BLOCK_BYTES: usize = 4096;
-/// … and wherever it is after so many more.
+/// … or at any place after this many more.
 const BLOCK_SLACK_BYTES: usize = 1024;
-/// How much text is left around a passage, about, and how much there must be beyond it for folding to be worth it.
+/// About how much text stays visible around a passage, and how much more there must be to make folding worthwhile.
 const CONTEXT_BYTES: usize = 320;
 const FOLD_BYTES: usize = 400;
 /// No segment names more passages than this, so that texts where everything overlaps stay linear.
@@ -32,11 +32,11 @@ pub struct Mark {
     pub passage: u32,
 }
 
-/// What is shown.
+/// The text to show.
 #[derive(Debug, Clone, Copy)]
 pub struct Text<'t> {
     pub text: &'t str,
-    /// White space that markup left behind is squeezed.
+    /// Collapse white space that markup left behind.
     pub is_squeezed: bool,
 }
 
@@ -48,8 +48,8 @@ pub struct LeftOut {
 }
 
 /// Appends the blocks of a text as a JSON array of `[folded, segment, …]`; `folded` is 0, or how many words the block has if it starts folded; a segment is
-/// a string, or `[[passage, …], string]`, or `[[passage, …], string, why]` for what does not count. `words` counts the words of a stretch. What is
-/// left out comes in the order of the text, and does not overlap.
+/// a string, or `[[passage, …], string]`, or `[[passage, …], string, why]` for what does not count. `words` counts the words of a stretch.
+/// Stretches that do not count come in the order of the text, and do not overlap.
 ///
 /// Memory: O(marks). Time: O(text + marks × log marks).
 pub fn put_blocks(
@@ -90,12 +90,12 @@ pub fn put_blocks(
 
 type Bytes = (usize, usize);
 
-/// The text from boundary to boundary of passages, with the passages that are there.
+/// The text between neighbouring boundaries of passages, with the passages that cover it.
 fn segments<'t>(
     text: &'t str,
     marks: &[Mark],
 ) -> impl Iterator<Item = (Bytes, Vec<u32>)> + use<'t> {
-    // At one place passages end before others begin.
+    // At the same place, ends come before starts.
     let mut events: Vec<(usize, bool, u32)> = Vec::with_capacity(2 * marks.len());
     for mark in marks {
         let (start, end) = (
@@ -148,7 +148,7 @@ fn fold(text: &str, (start, end): Bytes) -> Option<Bytes> {
     (from + FOLD_BYTES <= to && start <= from && to <= end).then_some((from, to))
 }
 
-/// The best place between two to break the text: after a paragraph, a line, a sentence, a word.
+/// The best place in a range to break the text: after a paragraph, a line, a sentence, a word.
 fn good_break(text: &str, from: usize, to: usize) -> usize {
     let to = boundary(text, to).max(from);
     let window = text.get(from..to).unwrap_or_default();
@@ -176,7 +176,7 @@ struct Writer<'w> {
     is_squeezed: bool,
     left_out: &'w [LeftOut],
     is_first: bool,
-    /// How many bytes of text the open block has.
+    /// The size of the open block.
     open: Option<usize>,
 }
 
@@ -222,7 +222,7 @@ impl Writer<'_> {
             } else {
                 end
             };
-            // A block that is folded says so even if it has no word.
+            // A folded block without words still needs a number that is not 0.
             let count = words(Span {
                 start: start as u32,
                 end: stop as u32,

@@ -16,10 +16,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The page of a pair, ready to be written, and what the overview says of it. It can be made on any thread.
+/// The finished page of a pair, and its row of the overview. Any thread can make it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PairPage {
+    /// The page.
     pub html: Vec<u8>,
+    /// The row of the overview.
     pub row: Row,
 }
 
@@ -27,8 +29,8 @@ pub struct PairPage {
 pub const OVERVIEW: &str = "index.html";
 
 impl PairPage {
-    /// The documents with their ids, the passages that they share, with spans in bytes, and what is to be said of how it is counted
-    /// ([`super::DocumentPage::with_notes`]).
+    /// Makes the page of two documents from their ids, the passages that they share, with spans in bytes, and notes on how words are
+    /// counted ([`super::DocumentPage::with_notes`]).
     pub fn of(
         a: (&str, &PreparedText),
         b: (&str, &PreparedText),
@@ -62,9 +64,9 @@ impl PairPage {
     }
 }
 
-/// Pages are written as they come, the overview at the end. Files are called by numbers, never by what an id says.
+/// Writes pages as they come, and the overview at the end. Files are named by numbers, never by ids.
 ///
-/// Memory: what the overview knows, about fifty bytes a pair, and each id once.
+/// Memory: that of the overview, about fifty bytes a pair, and each id once.
 pub struct Directory {
     path: PathBuf,
     overview: Overview,
@@ -80,6 +82,7 @@ impl Directory {
         })
     }
 
+    /// Writes the page of a pair.
     pub fn add(&mut self, page: &PairPage) -> Result<()> {
         let number = self.overview.add(&page.row);
         write_file(&self.path.join(page_name(number)), |out| {
@@ -87,11 +90,12 @@ impl Directory {
         })
     }
 
-    /// Puts a sentence on the overview, above all else.
+    /// Puts a notice at the top of the overview.
     pub fn say(&mut self, notice: &str) {
         self.overview.say(notice);
     }
 
+    /// Writes the overview, and syncs all files.
     pub fn finish(self) -> Result<()> {
         write_file(&self.path.join(OVERVIEW), |out| self.overview.write(out))?;
         durable::sync_tree(&self.path)
@@ -103,7 +107,7 @@ pub fn page_name(number: usize) -> String {
     format!("pair-{number:06}.html")
 }
 
-/// Writes under another name first, so that a reader never sees half a page. There may be many: they are synced together at the end.
+/// Writes under another name first, so that a reader never sees half a page. As there may be many files, they are synced together at the end.
 fn write_file(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> Result<()>) -> Result<()> {
     let named = |error| Error::io(path.display(), error);
     let beside = path.with_extension("html.tmp");

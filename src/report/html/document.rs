@@ -23,10 +23,10 @@ use tempfile::SpooledTempFile;
 static FRAME: LazyLock<Frame> =
     LazyLock::new(|| Frame::new(include_str!("document.css"), include_str!("document.js")));
 
-/// A page in the making: sources are added one at a time, in any order, and ranked when it is written.
+/// Builds a page: sources are added one at a time, in any order, and ranked when the page is written.
 ///
-/// Memory: the document, what is known of each passage (some sixty bytes), and the source that is being added; the text of the sources waits in a
-/// temporary file once it is more than a few megabytes.
+/// Memory: the document, about sixty bytes for each passage, and the source that is being added; the texts of the sources go to a
+/// temporary file when they exceed a few megabytes.
 pub struct DocumentPage<'d> {
     id: &'d str,
     document: &'d PreparedText,
@@ -37,22 +37,22 @@ pub struct DocumentPage<'d> {
     notes: &'d [String],
 }
 
-/// What is known of a source besides its text.
+/// A source without its text.
 struct Source {
     id: String,
     /// The number of its first passage on the page.
     first: u32,
     passages: Vec<Known>,
-    /// The words of the document that it has.
+    /// The words of the document that are in the source.
     stretches: Vec<Span>,
-    /// The share of the document that is in passages from here, whatever other sources have, and that of the source.
+    /// The share of the document that is in passages of this source, and the share of the source; other sources do not matter.
     share: f64,
     share_of_source: f64,
     tally: PassageCoverage,
     longest: u32,
 }
 
-/// A passage: how it was taken over, and where it is as parts of the whole, from 0 to 1.
+/// A passage: how it was copied, and where it starts and ends in both texts, from 0 to 1.
 struct Known {
     kind: &'static str,
     tokens: u32,
@@ -66,6 +66,7 @@ struct Known {
 const SPOOL_BYTES: usize = 4 << 20;
 
 impl<'d> DocumentPage<'d> {
+    /// A page of a document, without sources.
     pub fn new(id: &'d str, document: &'d PreparedText) -> Self {
         let texts = SpooledTempFile::new(SPOOL_BYTES);
         Self {
@@ -87,7 +88,7 @@ impl<'d> DocumentPage<'d> {
         }
     }
 
-    /// Adds sentences to what the page says of how it is counted, such as what was left out.
+    /// Adds sentences to the explanation of how words are counted, such as what was left out.
     pub fn with_notes(self, notes: &'d [String]) -> Self {
         Self { notes, ..self }
     }
@@ -177,7 +178,7 @@ impl<'d> DocumentPage<'d> {
         out.write_all(&page).map_err(Error::output)
     }
 
-    /// What a document is called beside the others of the page.
+    /// A short name of a document that differs from the others of the page.
     fn name<'i>(&self, id: &'i str) -> &'i str {
         name_among(
             id,
@@ -328,7 +329,7 @@ impl<'d> DocumentPage<'d> {
         );
     }
 
-    /// What the script must know: the passages of each source, by rank.
+    /// The data for the script: the passages of each source, by rank.
     fn put_meta(&self, out: &mut Vec<u8>, order: &[(usize, u32)]) {
         put(
             out,

@@ -1,4 +1,4 @@
-//! Text from outside on its way into a page.
+//! Escapes text from documents and ids for a page.
 //!
 //! Nothing of a document or an id reaches a page but through these two functions. They keep text apart from markup and script, and they make
 //! visible what would otherwise act unseen: control characters, and characters that turn the direction of the text around.
@@ -43,7 +43,7 @@ pub fn put_json(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
-/// Appends a character, or what stands for it if it cannot be seen and yet does something.
+/// Appends a character, or a visible replacement if it is invisible and has an effect.
 fn put_shown(out: &mut Vec<u8>, c: char) {
     let shown = match c {
         '\n' | '\t' => c,
@@ -59,8 +59,8 @@ fn put_shown(out: &mut Vec<u8>, c: char) {
     out.extend_from_slice(shown.encode_utf8(&mut [0; 4]).as_bytes());
 }
 
-/// What a character is called that changes how others are shown, or hides between them. Joiners and marks that some scripts need are not
-/// among them.
+/// The name of a character that changes how others are shown, or is invisible. Joiners and marks that some scripts need are not among
+/// them.
 fn name(c: char) -> Option<&'static str> {
     Some(match c {
         '\u{200b}' => "ZWSP",

@@ -9,6 +9,7 @@ pub struct Frame {
 }
 
 impl Frame {
+    /// A frame with a style and a script, in addition to the common ones.
     pub fn new(style: &str, script: &str) -> Self {
         Self {
             style: [include_str!("common.css"), style].concat(),
@@ -26,8 +27,7 @@ impl Frame {
 
     /// Appends everything up to the body's content.
     ///
-    /// The policy names the style and the script by their hashes: what a document might smuggle in could not run, and could not fetch or send
-    /// anything.
+    /// The policy names the style and the script by their hashes, so that script in a document can neither run nor fetch or send anything.
     pub fn put_head(&self, out: &mut Vec<u8>, title: &str) {
         let (style, script) = (
             source_hash(self.style.as_bytes()),

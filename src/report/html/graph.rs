@@ -1,4 +1,4 @@
-//! The graph of documents that hang together, drawn where it is made: the same pairs give the same picture.
+//! The graph of connected documents. The layout is computed here, so that the same pairs give the same picture.
 
 use super::{
     directory::page_name,
@@ -18,10 +18,10 @@ pub struct Edge {
     pub page: usize,
 }
 
-/// More would be a cloud, not a picture: the largest groups are shown.
+/// The most documents that are drawn; of more, only the largest groups.
 const MAX_NODES: usize = 240;
 const MAX_EDGES: usize = 1500;
-/// With few documents there is room for their names.
+/// Names are drawn for at most this many documents.
 const MAX_NAMED: usize = 40;
 /// Of the picture, in its own units; more groups make it wider.
 const WIDTHS: (f64, f64) = (640.0, 1600.0);
@@ -69,7 +69,7 @@ fn caption(groups: &[Vec<u32>], drawn: &[&[u32]], nodes: usize) -> String {
     }
 }
 
-/// Documents that are joined by edges, the largest groups first, of equal ones that with the first document.
+/// Connected groups of documents, the largest first; among equals the one with the first document.
 fn groups(documents: usize, edges: &[Edge]) -> Vec<Vec<u32>> {
     let mut parent: Vec<u32> = (0..documents as u32).collect();
     let root = |parent: &mut Vec<u32>, mut of: u32| {
@@ -204,7 +204,7 @@ fn shortened(name: &str) -> String {
 
 type Places = HashMap<u32, (f64, f64)>;
 
-/// Puts the groups on shelves, from left to right and from top to bottom; gives the width and the height of all.
+/// Places the groups in rows, from left to right and from top to bottom; returns the total width and height.
 fn packed(groups: &[&[u32]], edges: &[&Edge], is_named: bool) -> (Places, f64, f64) {
     let (margin, spread) = if is_named {
         ((64.0, 26.0), 90.0)

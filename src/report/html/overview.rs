@@ -1,4 +1,4 @@
-//! The page of many pairs: a table, how alike they are, and which documents hang together.
+//! The overview of many pairs: a table, a histogram of similarities, and a graph of connected documents.
 
 use super::{
     directory::page_name,
@@ -17,21 +17,26 @@ use std::{collections::HashMap, io::Write, sync::LazyLock};
 static FRAME: LazyLock<Frame> =
     LazyLock::new(|| Frame::new(include_str!("overview.css"), include_str!("overview.js")));
 
-/// A pair as the overview has it.
+/// A row of the overview: a pair.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
+    /// The id of one document.
     pub a: String,
+    /// The id of the other one.
     pub b: String,
-    /// The share of its words that are in passages.
+    /// The share of the words of `a` that are in passages.
     pub a_in_b: f64,
+    /// The share of the words of `b` that are in passages.
     pub b_in_a: f64,
+    /// The number of passages.
     pub passages: u32,
-    /// Words of the longest passage, and of all.
+    /// The words of the longest passage.
     pub longest: u32,
+    /// The words of all passages.
     pub tokens: u32,
 }
 
-/// An overview in the making.
+/// Builds the overview.
 ///
 /// Memory: each id once, and some fifty bytes a pair.
 pub struct Overview {
@@ -50,7 +55,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// How alike two documents are: the share of the one that is more in the other.
+    /// How similar two documents are: the larger of the two shares.
     fn share(&self) -> f64 {
         self.shares[0].max(self.shares[1])
     }
@@ -69,12 +74,12 @@ impl Overview {
         }
     }
 
-    /// Puts a sentence above all else, such as that this is not all there is.
+    /// Puts a notice at the top, such as that some pairs are not shown.
     pub fn say(&mut self, notice: &str) {
         self.notice = Some(notice.to_owned());
     }
 
-    /// Adds a pair and gives its number, from 1 on: its page is `pair-000001.html` and so on.
+    /// Adds a pair and returns its number, from 1; its page is `pair-000001.html` and so on.
     pub fn add(&mut self, row: &Row) -> usize {
         let documents = [self.number(&row.a), self.number(&row.b)];
         self.pairs.push(Pair {
@@ -95,6 +100,7 @@ impl Overview {
         number
     }
 
+    /// Writes the page.
     pub fn write(&self, out: &mut impl Write) -> Result<()> {
         let mut page = Vec::new();
         FRAME.put_head(&mut page, &format!("{}: shared passages", self.title));
@@ -156,7 +162,7 @@ impl Overview {
         put(out, "</header>\n");
     }
 
-    /// How many pairs there are of each similarity, in steps of five percent. Those that share nothing would dwarf the rest: they are told in words.
+    /// How many pairs there are of each similarity, in steps of five percent. Pairs without passages would dwarf the others, so they are mentioned in words.
     fn put_histogram(&self, out: &mut Vec<u8>) {
         let mut bins = [0_u64; BINS];
         for pair in self.pairs.iter().filter(|pair| pair.counts[0] > 0) {
@@ -291,7 +297,7 @@ fn short_count(number: u64) -> String {
 }
 
 const BINS: usize = 20;
-/// Documents hang together from this share on; less may be a quotation.
+/// The least share that connects two documents in the graph; less may be a quotation.
 const LINK_SHARE: f64 = 0.1;
 
 #[cfg(test)]

@@ -21,7 +21,9 @@ pub const UNICODE: &str = "18.0";
 pub enum CharClass {
     /// Ends a token.
     Separator,
+    /// Part of a word.
     Letter,
+    /// A digit, which is part of a word as well.
     Digit,
     /// Combines with the letter before it.
     Mark,
@@ -29,7 +31,7 @@ pub enum CharClass {
     Solo,
     /// Inside a word it is dropped; elsewhere it separates.
     Apostrophe,
-    /// Soft hyphens, joiners, direction marks, byte-order marks: as if it were not there.
+    /// Skipped: soft hyphens, joiners, direction marks, byte-order marks.
     Ignorable,
 }
 
@@ -54,7 +56,7 @@ pub fn read_chars(
     while let Some(first) = chars.next() {
         let (start, entry) = (at, lookup(first));
         at += first.len_utf8();
-        // What follows an ASCII separator does not change it, so it need not be looked at: the fast path does not, either.
+        // A combining character does not change an ASCII separator before it; the fast path relies on that, too.
         let is_alone =
             is_ascii_separator(first) || chars.peek().is_none_or(|&next| !lookup(next).joins);
         let continues = match entry.single {
@@ -92,13 +94,13 @@ fn fold(text: &str) -> String {
     UniCase::unicode(text).to_folded_case()
 }
 
-/// What is known of a character that stands alone.
+/// The properties of a character that is a cluster of its own.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
-    /// What it becomes, if that is one character.
+    /// Its normalized form, if that is one character.
     single: Option<char>,
     class: CharClass,
-    /// May combine with what stands before it.
+    /// Whether it may combine with the character before it.
     joins: bool,
 }
 
@@ -113,7 +115,7 @@ fn lookup(c: char) -> Entry {
 
 fn make_page(page: usize) -> Box<[Entry]> {
     let code_points = page * PAGE..(page + 1) * PAGE;
-    // Surrogates are no characters; their entries are never asked for.
+    // Surrogates are not characters, so their entries are never read.
     code_points
         .map(|code| {
             make_entry(
@@ -143,7 +145,7 @@ fn joins(c: char) -> bool {
         || is_nfc_quick(std::iter::once(first)) == IsNormalized::Maybe
 }
 
-/// The class of a character that is normalised already.
+/// The class of a normalized character.
 fn classify(c: char) -> CharClass {
     if matches!(c, '\'' | '\u{2018}' | '\u{2019}' | '\u{201b}' | '\u{2bc}') {
         return CharClass::Apostrophe;
@@ -232,7 +234,7 @@ mod tests {
         );
     }
 
-    /// Whatever tables a new version of a crate brings: a change here is a change of the scheme, and of every index.
+    /// New versions of crates bring new tables. If this test fails, tokens have changed, and the scheme needs a new name.
     #[test]
     fn all_of_unicode_is_as_it_was() {
         let mut hash = Xxh3::new();

@@ -1,4 +1,4 @@
-//! Source code to tokens, whatever the language: names, numbers, strings, operators and brackets.
+//! Splits source code of any language into tokens: names, numbers, strings, operators and brackets.
 //!
 //! White space and comments are dropped, case is kept. No language is asked for or guessed, so where two languages
 //! disagree one rule serves both: `//` opens a comment in Python too, and `#` opens one only where C, Rust and the

@@ -1,4 +1,4 @@
-//! HTML to the text a reader sees, with the way back to the bytes it came from.
+//! Extracts the text that a reader sees from HTML, and maps it back to the bytes it came from.
 //!
 //! ```text
 //! <p>one&nbsp;<b>t</b>wo<br>3 &lt; 4      becomes      ⏎one two⏎3 < 4

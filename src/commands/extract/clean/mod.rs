@@ -33,26 +33,31 @@ use classify::{ClassifiedLines, LineClass, LineClassifier};
 use std::{cmp::Reverse, collections::HashMap, io::Write, ops::Range, sync::atomic::Ordering};
 use stored_lines::StoredLines;
 
+/// Which documents are duplicates, and which of them stay.
 #[derive(Debug, Clone)]
 pub struct CleanOptions {
-    /// [`Score::Inclusion`]: the share of the document that goes which is in the one that stays. Or [`Score::Jaccard`].
+    /// [`Score::Inclusion`], the share of a dropped document that is in the one that stays, or [`Score::Jaccard`].
     pub score: Score,
+    /// The least score of a near duplicate.
     pub threshold: f64,
     /// Blots of more documents do not count.
     pub max_df: Option<u64>,
-    /// Which documents are visited first, and so rather stay. Of equals the one that comes first in the input.
+    /// Which documents are preferred. Among equals the first one of the input stays.
     pub keep: KeepRule,
     /// As [`super::ExtractOptions::limits`].
     pub limits: Limits,
+    /// Text and pairs that do not count.
     pub leave_out: LeaveOut,
 }
 
 /// An account of what was read, kept and dropped.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cleaned {
-    /// Documents.
+    /// Documents that were read.
     pub read: u64,
+    /// Documents that were dropped because another one has the same tokens.
     pub dropped_exact: u64,
+    /// Documents that were dropped because another one is similar enough.
     pub dropped_near: u64,
     /// Documents that the index does not have: they are kept.
     pub unknown: u64,
@@ -60,17 +65,21 @@ pub struct Cleaned {
     pub changed: u64,
     /// Lines that are not documents, or have an id that came before: they are kept, too.
     pub problems: u64,
+    /// The size of the input.
     pub bytes_read: u64,
+    /// The size of the output.
     pub bytes_kept: u64,
     /// The documents for which most others were dropped, and how many each; at most five.
     pub largest: Vec<(String, u64)>,
 }
 
 impl Cleaned {
+    /// Documents that stay.
     pub fn kept(&self) -> u64 {
         self.read - self.dropped()
     }
 
+    /// Documents that were dropped.
     pub fn dropped(&self) -> u64 {
         self.dropped_exact + self.dropped_near
     }

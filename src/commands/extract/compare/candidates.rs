@@ -314,17 +314,20 @@ impl FoundPairs {
     }
 }
 
-/// One of so many equal ranges of the pairs, counted from 1.
+/// Range `number` of `of` equal ranges of the pairs, counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PairSlice {
+    /// Which range.
     pub number: u64,
+    /// The number of ranges.
     pub of: u64,
 }
 
 impl PairSlice {
+    /// All pairs.
     pub const WHOLE: Self = Self { number: 1, of: 1 };
 
-    /// Reads 3/8.
+    /// Parses `3/8`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let parts = text
             .split_once('/')
@@ -335,6 +338,7 @@ impl PairSlice {
         }
     }
 
+    /// The numbers, of `count` pairs, that are in this range.
     pub fn of(self, count: u64) -> Range<u64> {
         let end =
             |number: u64| (u128::from(count) * u128::from(number) / u128::from(self.of)) as u64;

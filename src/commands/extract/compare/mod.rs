@@ -47,13 +47,14 @@ use std::{io::Write, ops::Range, path::PathBuf};
 pub enum CompareMethod {
     /// What shares blots.
     Blots,
-    /// What has enough words in common.
+    /// Pairs with enough words in common.
     Gdic,
     /// All pairs.
     Exhaustive,
 }
 
 impl CompareMethod {
+    /// The methods by the names that users give.
     pub const NAMES: [(&str, Self); 3] = [
         ("blots", Self::Blots),
         ("gdic", Self::Gdic),
@@ -64,19 +65,23 @@ impl CompareMethod {
 /// Which pairs are compared, and what is written of them.
 #[derive(Debug, Clone)]
 pub struct CompareOptions {
+    /// How candidates are found; a pair that any of the methods finds is compared.
     pub methods: Vec<CompareMethod>,
-    /// What shares blots enough, and the limits.
+    /// When a pair shares enough blots, and the limits on threads and memory.
     pub blots: ExtractOptions,
-    /// What has enough words in common.
+    /// When a pair has enough words in common.
     pub gdic: GdicOptions,
-    /// Write the candidates, and compare none.
+    /// Write the candidates without comparing them.
     pub only_candidates: bool,
     /// The least score of an area that counts.
     pub min_similarity: u32,
+    /// Which of the candidates are compared.
     pub slice: PairSlice,
+    /// How records are written.
     pub format: Format,
     /// Documents are the files that their ids name, below the first of these that has them if any are given; else those of the settings.
     pub by_id: Option<Vec<PathBuf>>,
+    /// Which pairs count.
     pub wanted: WantedPairs,
 }
 
@@ -210,7 +215,7 @@ struct Comparison<'c> {
     floor: u32,
 }
 
-/// A thread takes pairs of about so many tokens at a time, but no more than so many pairs.
+/// A thread takes pairs of about this many tokens at a time, and at most this many pairs.
 const BLOCK_TOKENS: u64 = 4 << 20;
 const BLOCK_PAIRS: u64 = 4096;
 
