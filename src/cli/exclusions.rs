@@ -128,18 +128,24 @@ impl PassageArgs {
 }
 
 /// For the manuals.
-pub const COUNTED: &str = "With --exclude-quotes, --exclude-bibliography, --base or --min-match-words a record that has passages also has a_words and b_words, of each document: \
-     words (all it has), excluded (how many of them do not count, as base, as bibliography, as quotes; each word once, in this order), counted (words − those), matched (words that \
-     count and are in passages), share (matched ÷ counted). A pair of which nothing is left is not told.";
-pub const GROUPS: &str = "--groups FILE and --group-by DEPTH keep the documents of one author, or one team, from being compared with each other. A document that FILE does not name is compared \
-     with all; an id of FILE that is no document is named, and the status is 2. With --group-by 1, ann/1.txt and ann/2.txt are of one group, ann/1.txt and ben/1.txt are not; \
-     an id with no more components than DEPTH is alone.";
+pub const COUNTED: &str = "With --exclude-quotes, --exclude-bibliography, --base or --min-match-words a record that has passages also has a_words and \
+     b_words, for each document: words (all words), excluded (the number of words that do not count, as base, as bibliography, as \
+     quotes; each word once, in this order), counted (words − those), matched (words that count and are in passages), share (matched ÷ \
+     counted). A pair is left out if no passage of it counts.";
+pub const GROUPS: &str = "--groups FILE and --group-by DEPTH keep the documents of one author, or one team, from being compared with each other. A document \
+     that FILE does not name is compared with all others; an id of FILE that is not in the index is reported, and the status is 2. With \
+     --group-by 1, ann/1.txt and ann/2.txt are in one group, ann/1.txt and ben/1.txt are not; a document whose id has no more than \
+     DEPTH components is a group of its own.";
 pub const SHAPES: &str = "Quotations: \"…\", “…”, „…“, „…”, ”…”, «…», »…«, ‹…›, ‘…’, ‚…‘, 「…」, ``…'' of 5 words or more and 4000 characters at most, inside a paragraph; a paragraph whose quotation goes on is \
      quoted to its end if the next one begins with the same mark; and lines that begin with >. The straight ' is an apostrophe. The list of references: a row of entries (a number, a key or \
      a name first, years, initials, pages, addresses) below a heading that is known in some twenty languages, or in the second half of the text below any other or none, if there are four or more. \
      Base text: words that are in a window of k words (8, or -k) of it, and whole lines of it that are shorter.";
-pub const TEXTS: &str = "Passages need the texts, which an index does not have. Without --corpus an id is the path of a file below the current directory. With --corpus DIR it is a path below DIR, or begins with DIR; what is not there, and with --corpus FILE everything, is looked for \
-     in the documents of DIR or FILE, which are read as dedup-index would read them: NDJSON (--id-field, --text-field; --records ndjson for files of other names), packed or not. That is one pass over the files, which remembers where each \
-     document lies: some 40 bytes for each that the index has; lines of packed files are kept in a temporary file (in TMPDIR). Ids come from outside: none is followed out of these directories (absolute paths, .., symbolic links), and only regular files are opened. \
-     A text that is not the one that was indexed is named and left out, and the status is 2. \
-     Aligning takes memory that no option bounds: some 20 times the size of each text at hand. These are up to three for each thread of dedup-query, and four of dedup-extract: --max-document bounds each, --threads 1 their number.";
+pub const TEXTS: &str = "Passages need the texts, which an index does not have. Without --corpus an id is the path of a file below the current directory. \
+     With --corpus DIR it is a path below DIR, or begins with DIR. Documents that are not found this way, and with --corpus FILE all \
+     documents, are looked up in the documents of DIR or FILE, which are read as dedup-index would read them: NDJSON (--id-field, \
+     --text-field; --records ndjson for files with other names), compressed or not. This takes one pass over the files, which remembers \
+     where each document is, in about 40 bytes for each document of the index; lines of compressed files are kept in a temporary file \
+     (in TMPDIR). As ids come from outside, none may lead out of these directories (absolute paths, .., symbolic links), and only \
+     regular files are opened. A document whose text has changed since it was indexed is reported and left out, and the status is 2. \
+     Aligning takes memory that --memory does not limit: about 20 times the size of each text in use. These are up to three texts for \
+     each thread of dedup-query, and four of dedup-extract: --max-document limits their size, --threads 1 their number.";

@@ -134,11 +134,10 @@ const MANUAL: Manual = Manual {
             &[
                 "Its blots have 64 bits and its selection is spex. It knows how many distinct chunks each document has in all, so that pairs, tables, clusters, cleaning and all scores are those of an index that dedup-index build --bits 64 makes of the same documents. With \
                  --select spex,mod:N they are those of an index of --select mod:N: estimates.",
-                "What is not in it are chunks of a single document. dedup-query, which asks about documents that are not in the collection, does not find what was copied from one document only, and says so. Of text that --exclude, --exclude-index or --base leave out it does not know \
-                 what a single document has. Two such indexes cannot be merged. For all that build a full index.",
-                "A filter (--filter-out, then --select spex:FILE) is that of its collection: what other documents share with each other, or with these, is not in it.",
+                "It lacks chunks of a single document. So dedup-query does not find text that was copied from only one document of the collection, and says so; and --exclude, --exclude-index and --base do not see text that only one document has. Two such indexes cannot be merged. For all of this build a full index.",
+                "A filter (--filter-out, then --select spex:FILE) belongs to its collection: it lacks chunks that other documents share with each other, or with these.",
                 "--add sifts the hashes of all tokens again, which the index keeps for it unless it was made with --final, --within or --with-text, and makes its postings anew: one commit, as with dedup-index add. No document is read again. One with an id that the \
-                 index has is passed over if its text is the same; with another text it is an error.",
+                 index has is skipped if its text is the same; with another text it is an error.",
             ],
         ),
     ],
@@ -250,7 +249,7 @@ fn default_schedule(length: u32) -> Vec<u32> {
     lengths
 }
 
-/// What each pass did: figure 3 of the paper, as a table. For a filter alone nobody looks at what is left.
+/// A table of what each pass did, as figure 3 of the paper. If only a filter is wanted, the remaining chunks are not counted.
 fn tell(found: &SpexSummary, is_looked_at: bool) {
     say(&format!(
         "{:>6} {:>15} {:>15} {:>15} {:>15} {:>7}",

@@ -152,24 +152,18 @@ const MANUAL: Manual = Manual {
         (
             "RECORDS",
             &[
-                "With --passages, the records of pairs also have passages, a list of a, b (bytes, or with --chars characters, where the passage starts and ends), tokens, score, kind; see dedup-query(1). Of a document whose text cannot be read there are no passages, it is named, and \
-                 the status is 2; see TEXTS.",
+                "With --passages, the records of pairs also have passages, a list of a, b (bytes, or with --chars characters, where the passage starts and ends), tokens, score, kind; see dedup-query(1). If the text of a document cannot be read, its pairs have no passages, the document is reported, and the status is 2; see TEXTS.",
                 "Documents come in the byte order of their ids, and ties are broken by that order, so the same documents give the same records whatever commits brought them to the index.",
                 "pairs: a, b (ids; a comes before b), shared (distinct blots that both have), a_in_b (shared ÷ blots of a), b_in_a, score. Ordered by a, then b.",
-                "table: a, b, shared, a_in_b, b_in_a; with --rank also rank, after a. For each document those with the highest a_in_b, the best first; of equal ones those whose ids come first. Every pair that is near enough stands in both directions.",
-                "table with --since: change (delete, update or insert), then as above; a deleted row as it was. Done to the old table, row by row, they give the new one; rows are known by a and b. With --rank every row that moves up or down is an update, \
-                 which makes most changes several times as long. Commits whose segments were made into one \
-                 cannot be told apart any more; a generation that was pinned with dedup-index pin stays for as long as it is pinned.",
-                "clusters: cluster, size, kept, members, and dropped, a list of doc, duplicate_of, shared, score: what hangs together by pairs, and the one that --keep prefers. duplicate_of is that one, if they are a pair; else a document through \
-                 which they hang together, and which is in dropped itself. Two documents of a cluster may have nothing in common: to clean a corpus use clean, not clusters. In TSV a row for each document: cluster, doc, kept (1 or 0), duplicate_of, shared, score.",
+                "table: a, b, shared, a_in_b, b_in_a; with --rank also rank, after a. For each document the documents with the highest a_in_b, the best first; among equals those whose ids come first. Each similar pair is listed in both directions.",
+                "table with --since: change (delete, update or insert), then as above; a deleted row has its old values. Applied to the old table, row by row, these changes give the new table; a and b identify a row. With --rank every row that moves up or down is an update, so that most lists of changes are several times as long. The state between commits whose segments were merged is no longer available; dedup-index pin keeps the state of a generation available.",
+                "clusters: cluster, size, kept, members, and dropped, a list of doc, duplicate_of, shared, score: a group of documents that are connected by pairs, and the document that --keep prefers. duplicate_of is that document, if they are a pair; otherwise the document that connects them, which is in dropped itself. Two documents of a cluster may have nothing in common: to clean a corpus use clean, not clusters. In TSV a row for each document: cluster, doc, kept (1 or 0), duplicate_of, shared, score.",
                 "exact: group, size, tokens, docs; in TSV a row for each document: group, doc. blots: blot, df, docs; in TSV, too, docs is a JSON array.",
                 "spans: doc, bytes (of its text), spans (pairs of the first byte and the one after the last), seen (bytes in spans), for each document, in the order of the input. A window of k tokens, from the start of its first token to the \
-                 end of its last, was seen if a document of the index with a lesser id, byte by byte, has the same blot, whether it is read or not; windows that touch or overlap are one span. Cut all spans, and no window is left in two documents. The documents must be those of the index, and the index \
-                 one of all blots. In a large corpus two windows may share a blot of 32 bits by chance; --bits 64 makes that next to impossible.",
+                 end of its last, was seen if a document of the index with a smaller id, in byte order, has the same blot; that document need not be in the input; windows that touch or overlap are one span. After cutting all spans, no window is in two documents. The documents must be those of the index, and the index must have all blots (--select all). In a large corpus two windows may share a blot of 32 bits by chance; --bits 64 makes that next to impossible.",
                 "passages: passage (its number), tokens (its length), count (of places), documents (that have it), new (tokens of its places that are in none of the passages before), text (300 characters at most, as the first place has it; null \
                  if documents came as tokens), places, a list of doc, start, end (bytes), in the order in which documents are read. See PASSAGES.",
-                "Exact duplicates are full documents everywhere: each is named, and counts, df and pairs are what they would be had every copy been indexed by itself. A document without tokens has no blots, and is no pair of any other; \
-                 it is found by exact only.",
+                "Exact duplicates count as separate documents everywhere: each is listed, and counts, df and pairs include every copy. A document without tokens has no blots and is in no pair; only exact finds it.",
                 "Numbers have six decimals at most. In TSV the first line names the columns, and a cell of text is the inside of a JSON string: \\t, \\n, \\r, \\\\, \\\" and \\uXXXX stand for characters that would end it, command a terminal or turn text around; see ESCAPES in dedup-stream(5). In DOT and GraphML these are character references, or U+FFFD where XML has none.",
             ],
         ),
@@ -177,16 +171,13 @@ const MANUAL: Manual = Manual {
         (
             "PASSAGES",
             &[
-                "passages lists what many documents share once, with all its places, instead of pair by pair. A passage is a run of at least --min-tokens tokens that stands in two documents or more and is maximal: \
-                 there is no token by which all its places could be made longer, to the left or to the right. It is found exactly, by tokens; blots that collide make none.",
-                "Passages come by falling length in tokens × places; of equal ones the one with the first place. One is listed unless all of its places but one lie within places of those that were listed before it; new tells how much of it does not. \
-                 So parts of what is listed are not told again, but where they stand elsewhere.",
+                "passages lists each text that several documents share once, with all its places, instead of pair by pair. A passage is a run of at least --min-tokens tokens that two or more documents have, and it is maximal: its places are not all preceded, nor all followed, by the same token. Tokens are compared exactly, so collisions of blots give no false passages.",
+                "Passages come by falling length in tokens × places; of equal ones the one with the first place. A passage is left out if all of its places but one lie within places of passages before it; new is the number of its tokens that do not. So a part of a listed passage is listed again only if it also occurs elsewhere.",
                 "Repeats within a document are places like others. Where text is repeated right after itself, as in a line of dashes, only the first and the last repetition count. Exact duplicates are places of their own; what stands only in copies of one \
                  text is listed as that whole text. Of bases, unknown ones are like no other, and the other strand is not looked at.",
                 "A passage that stands wholly, with all its tokens, in a document of --taboo PATH (a file or a directory, NDJSON too; the flag may be given several times) is not listed. One that is there only in part is. With --taboo or --min-tokens, NDJSON \
                  begins with a line that says so: dedup, version, scheme, min_tokens, taboo.",
-                "The documents are read again: those of PATH…, - for stdin; without PATH the files that the ids name, below --corpus if it is given, or the documents in the files that it names. They must be as they were indexed; what is not, or cannot be read, is named, and the status is 2. \
-                 If only some are given, what these share is listed. The index must be one of all blots. Beside --memory it takes some 10 bytes for each blot that several documents have, 60 a document and an eighth a token, and \
+                "The documents are read again: those of PATH…, - for stdin; without PATH the files that the ids name, below --corpus if it is given, or the documents in the files that it names. They must be as they were indexed; documents that have changed or cannot be read are reported, and the status is 2. If only some documents are given, the passages that these share are listed. The index must have all blots (--select all). In addition to --memory this takes about 10 bytes for each blot that several documents have, 60 for each document and an eighth for each token, and \
                  temporary files of about four times the size of the texts, in the directory that TMPDIR names.",
             ],
         ),
@@ -218,24 +209,20 @@ const MANUAL: Manual = Manual {
                 COUNTED,
                 SHAPES,
                 GROUPS,
-                "--new PREFIX, --new-from LIST and --new-since GEN|PIN say which documents are new: pairs of two old ones are left out, pairs of a new one with any other are told. Documents are new by any of the rules that are given. \
-                 All of these are for pairs, table, clusters, graph, compare and report; clusters hang together by the pairs that are left.",
+                "--new PREFIX, --new-from LIST and --new-since GEN|PIN say which documents are new: pairs of two old documents are left out, pairs of a new one with any other are listed. A document is new if any of the given rules says so. All of these apply to pairs, table, clusters, graph, compare and report; clusters are made of the remaining pairs.",
             ],
         ),
         (
             "ESTIMATES",
             &[
-                "An index of shared chunks (dedup-spex, or --select spex:FILE) gives the same answers as one of all: it knows how many distinct blots each document has. Only with --exclude, --exclude-index and --base it does not know what of the text that a \
-                 single document has is to be left out, and says so.",
+                "An index of shared chunks (dedup-spex, or --select spex:FILE) gives the same answers as one of all: it knows how many distinct blots each document has. The exception is --exclude, --exclude-index and --base: the index does not know which text of only one document they leave out, and the program says so.",
                 "An index of other selected blots gives estimates, and each record says so (\"estimate\":true). shared, s1 and rarity are multiplied by N for mod:N, by (W+1)/2 for winnow:W, by the product for chains; for every:N and anchor \
                  no factor is known, and there is none. The other scores are ratios and need none.",
             ],
         ),
         (
             "EXIT STATUS",
-            &[
-                "0: all was done, also if nothing was found. 2: there was an error, or some input could not be used.",
-            ],
+            &["0: done, even if nothing was found. 2: an error, or some input could not be used."],
         ),
     ],
     see_also: &[("dedup", 7), ("dedup-index", 1), ("dedup-index", 5)],

@@ -115,25 +115,40 @@ const MANUAL: Manual = Manual {
         (
             "EXACT DUPLICATES",
             &[
-                "Documents with the same tokens are posted once: the first is the representative, the others are its aliases, which every count still includes. If the representative is removed, an alias takes its place, and nothing is read again.",
+                "Documents with the same tokens are posted once: the first is the representative, the others are its aliases. Aliases are included \
+                 in every count. If the representative is removed, an alias takes its place, without reading any document again.",
             ],
         ),
         (
             "CHANGES",
             &[
-                "add, remove and sync make one commit each, and cost as much as what they change, whatever the size of the index. A crash at any instant leaves the index as it was or as it was to be. One process can write at a time; another is refused at once, and told which one is at work. Readers are never in the way, nor are they disturbed.",
-                "add: a document with an id that the index has replaces the one that had it, unless its text is the same. remove: by id. Numbers of removed documents are used again.",
-                "sync makes the index hold the documents of the given files and directories, and no others. Files whose size and times are those of the last sync are not read; --checksum reads them all. What is known of files is kept beside the index, in IDX.sync; without it all files are read. If a directory cannot be read, nothing is removed; a file that cannot be used keeps the documents it had.",
-                "sync refuses to remove more than half of the documents, or any while a directory that was named is empty, and changes nothing then; --max-remove N or P% says how many may go. It remembers how it was called (the files and directories, --relative, --records, --id-field, --text-field, --lossy), and refuses to be called in another way, as ids would change and documents go; more directories than before are welcome. Remove IDX.sync to start over.",
-                "Each commit adds a segment. When eight of them pile up the smaller ones are made into one, before the next commit; --no-compact leaves that to compact, which makes one of all. What compact leaves is what build makes of the same documents.",
-                "pin gives the state of a generation a name. dedup-extract --since NAME, --new-since NAME find it for as long as it is pinned: segments before a pinned generation are not made into one with those after it, also by compact, and the postings of documents that were removed since are kept. A pin of the same name moves. unpin lets it go. merge and split make indexes without pins.",
+                "add, remove and sync make one commit each. Their cost depends on the size of the change, not on the size of the index. A crash at \
+                 any instant leaves the index as it was before or as it is after the commit. One process can write at a time; a second one is \
+                 refused at once, with the number of the first. Readers neither wait for writers nor disturb them.",
+                "add: a document replaces the one with the same id, unless its text is the same. remove: by id. Numbers of removed documents are \
+                 used again.",
+                "sync makes the index hold the documents of the given files and directories, and no others. It skips files whose size and times are \
+                 those of the last sync; --checksum reads them all. The state of files is kept beside the index, in IDX.sync; without it all files \
+                 are read. If a directory cannot be read, nothing is removed; a file that cannot be used keeps the documents it had.",
+                "sync refuses to remove more than half of the documents, or any while a named directory is empty, and then changes nothing; \
+                 --max-remove N or P% sets another limit. It remembers how it was called (the files and directories, --relative, --records, \
+                 --id-field, --text-field, --lossy), and refuses to be called in another way, as ids would change and documents be removed; \
+                 additional directories are allowed. Remove IDX.sync to start over.",
+                "Each commit adds a segment. When there are eight, the smaller ones are merged before the next commit; --no-compact leaves that to \
+                 compact, which merges all of them. The compacted index has the same bytes as one that build makes of the same documents.",
+                "pin gives the state of a generation a name. dedup-extract --since NAME and --new-since NAME find it for as long as it is pinned: \
+                 segments before a pinned generation are not merged with those after it, not even by compact, and the postings of documents that \
+                 were removed since are kept. A pin of the same name moves. unpin removes it. merge and split make indexes without pins.",
             ],
         ),
         (
             "PARTS",
             &[
-                "split cuts an index by ranges of blots; each part is a directory that can be copied to another machine, looked at with stats, verify and dump, and joined with the others by merge. Parts that overlap, that leave a gap, or that are of another index are refused.",
-                "merge also joins whole indexes of one scheme. Of documents with one id the first is kept; if the others have another text they are named, and the exit status is 2. Parts of one range of several indexes are joined in the same way, to the part of that range of the joined index.",
+                "split cuts an index by ranges of blots. Each part is a directory that can be copied to another machine, examined with stats, \
+                 verify and dump, and joined with the others by merge. merge refuses parts that overlap, leave a gap, or belong to another index.",
+                "merge also joins whole indexes of one scheme. Of documents with one id the first is kept; others with another text are reported, \
+                 and the exit status is 2. Parts of one range of several indexes are joined in the same way, to the part of that range of the \
+                 joined index.",
             ],
         ),
     ],

@@ -132,9 +132,8 @@ const MANUAL: Manual = Manual {
         (
             "RECORDS",
             &[
-                "query, rank, doc (ids), shared (distinct blots that both have), a_in_b (shared ÷ blots of the document that is asked about), b_in_a (shared ÷ blots of the one that was found), score. Of equal scores the document that \
-                 the index has longer comes first. Exact duplicates in the index are named one by one.",
-                "With --passages also passages, a list as with align, where the text of the document that was found can be read (see TEXTS). On a terminal, unless --format is given, excerpts instead: for each document found the \
+                "query, rank, doc (ids), shared (distinct blots that both have), a_in_b (shared ÷ blots of the document that is asked about), b_in_a (shared ÷ blots of the one that was found), score. Among equal scores the document that was indexed first comes first. Exact duplicates in the index are listed one by one.",
+                "With --passages also passages, a list as with align, if the text of the document found can be read (see TEXTS). On a terminal, unless --format is given, excerpts instead: for each document found the \
                  share of the words of either that are in passages, and each passage with the lines that it is in.",
                 "With --stream: doc, and matches, a list of doc, shared, a_in_b, b_in_a, score.",
                 "blot writes blot, doc, and, where the text can be read, bytes (where the text starts and ends) and text. between writes blot, and text if the index has it.",
@@ -173,8 +172,8 @@ const MANUAL: Manual = Manual {
         (
             "REPORT",
             &[
-                "--html FILE makes one page of the document that is asked about and all that was found; it must be one document. align --html DIR writes DIR/index.html, an overview with a table that can be sorted, a histogram and a graph of the documents that hang together, and DIR/pair-000001.html and so on, one page for each pair in the order \
-                 of the list: both texts side by side, a colour and a number for each passage, a click leads from one side to the other, what is not shared is folded. Press ? on a page for its keys and for how its \
+                "--html FILE makes one page of the query and all documents found; the query must be one document. align --html DIR writes DIR/index.html, an overview with a table that can be sorted, a histogram and a graph of the connected documents, and DIR/pair-000001.html and so on, one page for each pair in the order \
+                 of the list: both texts side by side, a colour and a number for each passage, a click leads from one side to the other, and text that is not shared is folded. Press ? on a page for its keys and for how its \
                  numbers are counted.",
                 "Pages need no network and no server; they can be mailed, printed and kept. Nothing in a document or in its name can run in them: text is only ever text, and control characters and reversals of direction are shown. Pages of an \
                  earlier run with more pairs stay where they are.",
@@ -183,21 +182,38 @@ const MANUAL: Manual = Manual {
         (
             "HISTORY",
             &[
-                "dedup-query history DIR keeps a print of 256 bits of each document that comes, and answers with the one before it that is most alike; of equals, the one that came first. The answer is exact: what a look at every print would give. Documents come as anywhere else, or as a \
-                 stream of prints from dedup-blot --scheme minhash:256. Each sees all that came before it, in the same stream, too, whatever the number of threads. A document without words is like none, and is not kept.",
-                "The similarity is the Jaccard coefficient of the bits of two prints. It follows the Jaccard coefficient of the sets of words, so order, repetition and layout make no difference; how closely is in dedup-stream(5). Documents that have \
-                 nothing in common are still alike by 0.3 to 0.55. At 0.94 nine in ten texts are found of which one word in a hundred was changed, at 0.80 of which one in twenty was.",
-                "A document is not its own match. An entry with the same id and the same print is the document itself: only entries that came before it count, so that it gets the answer that it got the first time, and it is not stored again. So a document may be sent again \
-                 whenever it is not known whether it was answered. The same id with another print is another version: it is compared with the older ones as with any other document, and stored beside them; nothing is replaced. A line of NDJSON without an id is called FILE:LINE. Its other \
-                 fields are its own business, also if they are called add, min_similarity or top: only a service takes orders from its clients by them. What is to be compared and not added goes to a run with --no-add.",
-                "With --top N there is also matches, a list of the best N. --only-new writes no answers but the lines of documents that are like none before them; all are stored all the same. A line that is no document is told, and passed on.",
-                "--only-new passes every new document at least once. A document is stored only after its line was written to stdout; so if the process is killed at any instant, if the reader goes away or its disk is full, run it again on the same input. Lines that were written and did not arrive, \
-                 because the reader died as well, pass again, too, as each of them is the same document as before. Some lines may pass twice, those of documents that are not new never. To have a line once, let the reader drop ids that it has. \
-                 With --upstream servers store documents before lines are written, and those of another server may count although they came later: there a run that was killed may lose documents that are like others of the same run.",
-                "DIR holds journals, files of prints and a manifest. Whatever was answered is in the journal, so that a process that is killed loses nothing. If the machine dies, what came after the last sync is lost: at most what --sync-every says, and what comes while the disk is at it. A group of entries at the end of a journal that was not \
-                 written to its end is dropped by the next writer, with a word on stderr; those who only read pass over it. A journal that lacks anything that was synced is an error that names file and byte. One process writes at a time; --no-add takes no lock, and sees what was there when it started. A history is of one tokenizer.",
-                "dedup-query history verify DIR checks every checksum, and that order, counts, addresses, ids and sequence numbers of all files say the same; dedup-query history stats DIR shows what there is. Both only read, take no lock, and may run beside a writer.",
-                "--max-entries and --max-age forget as documents come; files shrink as they are merged, or when less than half of one is left. dedup-query history remove removes all entries that have an id.",
+                "dedup-query history DIR keeps a print of 256 bits for each document, and answers each document with the most similar earlier one; \
+                 among equals, with the one that came first. The answer is exact: the same as from a scan of all prints. Documents are given as to \
+                 the other verbs, or as a stream of prints from dedup-blot --scheme minhash:256. Each document is compared with all that came \
+                 before it, also in the same stream, whatever the number of threads. A document without words has no match and is not stored.",
+                "The similarity is the Jaccard coefficient of the bits of two prints. It follows the Jaccard coefficient of the sets of words, so \
+                 order, repetition and layout make no difference; dedup-stream(5) says how closely. Documents that have nothing in common still \
+                 have a similarity of 0.3 to 0.55. At 0.94 the history finds nine in ten texts in which one word in a hundred was changed, at 0.80 \
+                 those in which one in twenty was.",
+                "A document is not its own match. An entry with the same id and the same print is the document itself: it is compared only with \
+                 entries that came before it, so it gets the same answer as the first time, and it is not stored again. It is therefore safe to \
+                 send a document again if its answer got lost. The same id with another print is another version: it is compared with the older \
+                 versions as with any other document, and stored in addition to them; nothing is replaced. A line of NDJSON without an id gets the \
+                 id FILE:LINE. Other fields of a line are ignored, even if they are called add, min_similarity or top: only a service reads these. \
+                 To compare documents without adding them, use --no-add.",
+                "With --top N the answer also has matches, a list of the best N. --only-new writes no answers; it copies the lines of documents \
+                 that are similar to no earlier one. All documents are stored in either case. A line that is not a document is reported, and \
+                 copied.",
+                "--only-new copies every new document at least once. A document is stored only after its line was written to stdout; so if the \
+                 process is killed, if the reader goes away or if its disk is full, run it again on the same input. Lines that were written but did \
+                 not arrive, because the reader died as well, are then copied again. Some lines may be copied twice, but never those of documents \
+                 that are not new. If each line must come once, let the reader drop ids that it has. With --upstream, servers store documents \
+                 before lines are written, and documents that came later to another server may count as earlier ones: a run that was killed may \
+                 then lose documents that are similar to others of the same run.",
+                "DIR holds journals, files of prints and a manifest. Every document that was answered is in a journal, so a process that is killed \
+                 loses nothing. If the machine crashes, documents after the last sync are lost: at most as many as --sync-every allows, plus those \
+                 that arrived during a sync. The next writer drops an incomplete group of entries at the end of a journal and reports it on stderr; \
+                 readers skip it. A journal that lacks synced bytes is an error that names file and byte. One process can write at a time; --no-add \
+                 takes no lock, and reads the state at its start. A history has one tokenizer.",
+                "dedup-query history verify DIR checks every checksum, and that order, counts, addresses, ids and sequence numbers of all files \
+                 agree; dedup-query history stats DIR shows figures. Both only read, take no lock, and can run while another process writes.",
+                "--max-entries and --max-age drop old entries while documents arrive; files shrink when they are merged, or when less than half of \
+                 one is left. dedup-query history remove removes all entries with an id.",
             ],
         ),
         ("SERVICE", SERVICE),

@@ -132,27 +132,53 @@ pub fn report_to_stderr(is_quiet: bool) -> ProblemReporter {
     })
 }
 
-/// For the manual.
+/// The section of the manual on the service.
 pub const SERVICE: &[&str] = &[
-    "dedup-query serve --history DIR --lines ADDR serves a history to many clients at once, on unix:PATH or tcp:HOST:PORT; with port 0 the system chooses one. When it is ready it says so on stderr: dedup-query: listening on tcp:127.0.0.1:41234, 12345 entries. \
-     A client sends lines and gets a line for each, in order: documents, tokens or prints as anywhere else, answered as in a stream. A whole stream may be sent: its header, its end and blank lines get no answer. A line that cannot be used is answered \
-     {\"error\":\"line 7: …\"} in its place, and the connection goes on; one of more than 64 MiB ends it. An id has at most 64 KiB. A client that closes its sending side still gets all its answers.",
-    "To try it: dedup-query serve --history seen --min-similarity 94% --lines unix:seen.sock & and then printf '{\"id\":\"a\",\"text\":\"some words\"}\\n' | nc -N -U seen.sock; or socat - UNIX-CONNECT:seen.sock.",
-    "A document or print is added, unless it has the field add with the value false, or the service runs with --no-add. added, with the value false, is in the answer if it was to be added and was not. The fields min_similarity and top ask for less than the service gives: a similarity from --min-similarity to 1, as 0.97 or \"97%\", \
-     and a number from 1 to --top. Any other value of these three fields is an error that names the field; other fields of a document are its own business. A client that did not get its answer may ask again: the same id with the same print is the same document, gets the same answer, and is not stored twice. {\"remove\":\"ID\"}, alone in a line, removes all entries that have \
-     the id and is answered {\"removed\":n}. {\"hello\":1} is answered with hello, scheme, buckets, entries, min_similarity and top. A document without an id is called -:LINE.",
-    "Each request sees all that was answered before it, to whichever client. Requests that wait are answered together, and with --sync-every each they wait for the disk once. A client may send many requests before it reads answers; with 1024 under way it is not read from until it \
-     reads. So one that does not read, or does nothing, stops only itself. --max-clients bounds how many there are; one more gets a line that says so. --client-memory bounds what long lines and waiting answers of all of them take: \
-     each has 256 KiB of its own, and beyond that a client is not read from while there is no room; a longer line that finds none for 2 seconds ends the connection, with a line that says so. On TCP a client that vanished without a word is let go after 90 seconds.",
-    "A Unix socket belongs to the user: its mode is 0600. One that a dead process left is replaced, one on which somebody listens is not. On TCP only addresses of this machine are allowed, unless --allow-remote is given: whoever can connect can ask, add and remove.",
-    "SIGTERM and SIGINT end the service: nobody is taken in, nothing more is read, all that was read is answered (clients have 5 seconds to take their answers), all that was added is on disk, the status is 0. Files that are just being made are left to the next start. After a kill the history has all that was answered; \
-     --sync-every says what holds if the machine dies. If a file of the history cannot be made, that is said once on stderr and tried again, as long as there is room in memory; if the journal cannot be written, requests are answered with the error, and the service ends with status 2.",
+    "dedup-query serve --history DIR --lines ADDR serves a history to many clients at once, on unix:PATH or tcp:HOST:PORT; with port 0 \
+     the system chooses one. When it is ready it says so on stderr: dedup-query: listening on tcp:127.0.0.1:41234, 12345 entries. A \
+     client sends lines and gets a line for each, in order: documents, tokens or prints as anywhere else, answered as in a stream. A \
+     client may send a whole stream: its header, its end and blank lines get no answer. A line that cannot be used is answered \
+     {\"error\":\"line 7: …\"} in its place, and the connection stays open; a line of more than 64 MiB ends it. An id has at most 64 \
+     KiB. A client that closes its sending side still gets all its answers.",
+    "To try it: dedup-query serve --history seen --min-similarity 94% --lines unix:seen.sock & and then printf \
+     '{\"id\":\"a\",\"text\":\"some words\"}\\n' | nc -N -U seen.sock; or socat - UNIX-CONNECT:seen.sock.",
+    "The service adds each document or print, unless it has the field add with the value false, or the service runs with --no-add. If a \
+     document should have been added and was not, the answer has added with the value false. The fields min_similarity and top restrict \
+     the answer further than the service does: a similarity from --min-similarity to 1, as 0.97 or \"97%\", and a number from 1 to \
+     --top. Any other value of these three fields is an error that names the field; other fields are ignored. A client that did not get \
+     its answer may ask again: the same id with the same print is the same document, gets the same answer, and is not stored twice. \
+     {\"remove\":\"ID\"}, alone in a line, removes all entries with the id and is answered {\"removed\":n}. {\"hello\":1} is answered \
+     with hello, scheme, buckets, entries, min_similarity and top. A document without an id gets the id -:LINE.",
+    "Each request sees every document that was answered before it, to any client. Requests that wait are answered together, and with \
+     --sync-every each they wait for the disk once. A client may send many requests before it reads answers; with 1024 unanswered ones \
+     the service stops reading from it until it reads. So a client that does not read, or does nothing, blocks only itself. \
+     --max-clients limits the number of clients; one more gets a line that says so. --client-memory limits the memory for long lines \
+     and waiting answers of all clients: each has 256 KiB of its own, and beyond that the service does not read from a client while \
+     there is no room; a longer line that finds no room for 2 seconds ends the connection, with a line that says so. On TCP a client \
+     that vanished is disconnected after 90 seconds.",
+    "A Unix socket belongs to the user: its mode is 0600. The service replaces a socket that a dead process left, but not one on which \
+     another process listens. On TCP it accepts only addresses of this machine, unless --allow-remote is given: everyone who can \
+     connect can ask, add and remove.",
+    "SIGTERM and SIGINT end the service: it accepts no more clients, reads nothing more, answers everything that it has read (clients \
+     have 5 seconds to read their answers), syncs all added documents, and exits with 0. It leaves files that it was just writing to \
+     the next start. After a kill the history has every document that was answered; --sync-every says what holds if the machine \
+     crashes. If a file of the history cannot be written, the service reports it once on stderr and tries again, as long as there is \
+     room in memory; if the journal cannot be written, it answers requests with the error, and ends with status 2.",
 ];
+/// The section of the manual on several servers.
 pub const FRONT: &[&str] = &[
-    "A history can be kept by several servers, each of which keeps the prints of some cardinalities: the number of bits that are set, from 0 to 256, which is 130 for most documents and hardly ever less than 105 or more than 155. \
-     --buckets A..B says which, both included: for three of about the same size 0..126, 127..133 and 134..256. With --upstream, once for each server, dedup-query asks them as if they were one history, for a stream or, with serve, for clients.",
-    "Each print goes to the server that keeps its cardinality, to be added, and to those that can have prints that are alike at all; the best of their answers is the answer, exactly as from one history. Of equals it is the one of the lower buckets, as which came first is not known. \
-     All must have the same scheme and the same --min-similarity, --top must be at least that of the front, and no two may keep the same cardinality. What nobody keeps is said at the start, and not added.",
-    "A server that is lost, or does not answer within 2 seconds, is left out until it is back; the front looks for it in the background, first after 50 milliseconds, later every 2 seconds. Answers that it might have changed name it in missing, a list, and have added with the value false if it would have kept the \
-     document; it may have got it all the same before it was lost. A server that is not there at the start is treated the same, if one other is. One that only reads (--no-add) is named in missing when something is to be removed.",
+    "Several servers can share a history. Each keeps the prints of some cardinalities: the number of bits that are set, from 0 to 256, \
+     which is about 130 for most documents and hardly ever less than 105 or more than 155. --buckets A..B says which, both included: \
+     for three servers of about the same size 0..126, 127..133 and 134..256. With --upstream, once for each server, dedup-query asks \
+     them as if they were one history, for a stream or, with serve, for clients.",
+    "The front sends each print to the server that keeps its cardinality, to be added, and to all servers that may have similar prints; \
+     it returns the best of their answers, exactly as one history would. Among equals it returns the one of the lower buckets, as it \
+     does not know which came first. All servers must have the same scheme and the same --min-similarity, their --top must be at least \
+     that of the front, and no two may keep the same cardinality. At the start the front names cardinalities that no server keeps; it \
+     does not add documents with these.",
+    "A server that is lost, or does not answer within 2 seconds, is left out until it is back; the front tries to reach it in the \
+     background, first after 50 milliseconds, later every 2 seconds. Answers that the server might have changed name it in missing, a \
+     list, and have added with the value false if it would have kept the document; it may have stored the document before it was lost. \
+     A server that is missing at the start is treated the same way, if at least one other is there. A server that only reads (--no-add) \
+     is named in missing when something is to be removed.",
 ];

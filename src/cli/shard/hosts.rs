@@ -1,4 +1,4 @@
-//! Hosts: how dedup-shard reaches them, and what it is on them.
+//! Hosts: how dedup-shard reaches them, and the worker that runs there.
 
 use super::super::args::parse_size;
 #[cfg(feature = "ssh")]
@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-/// How hosts are reached, and what stays there.
+/// How to reach hosts, and which files stay there.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "With --engine ssh")]
 pub struct FleetArgs {
@@ -56,7 +56,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const STALL: Duration = Duration::from_secs(60);
 const CACHE_BYTES: u64 = 20 << 30;
 
-/// What runs on a host while `run` talks to it.
+/// The worker that `run` starts on a host.
 #[derive(Args, Debug)]
 pub struct WorkerArgs {
     /// Where the host keeps files [default: ~/.cache/dedup-shard]
@@ -74,31 +74,40 @@ pub struct WorkerArgs {
     /// What the checksum of this program must be
     #[arg(long = "self", value_name = "SUM")]
     own: Option<String>,
-    /// Do no more than look at that, and say it
+    /// Only check that, and print it
     #[arg(long, requires = "own")]
     check: bool,
 }
 
-/// What the manual says of hosts.
+/// The section of the manual on hosts.
 pub const SECTION: (&str, &[&str]) = (
     "HOSTS",
     &[
-        "run --engine ssh runs the tasks on the hosts of the plan. On each it starts dedup-shard worker, one for each slot and two that move files; a worker ends when the connection does, and nothing stays but files. \
-         They are in dir=PATH, or ~/.cache/dedup-shard, in a directory named by the checksum of the plan and by whose run it is, for their owner alone. clean --engine ssh removes it. Parts of the index stay in the directory cache beside it for later \
-         runs, up to --cache-bytes, and until they were not used for 30 days; so do runs and programs that nobody came back to.",
-        "Documents are sent to the host that gets their slice, and removed when it is done. What tasks make goes from host to host where these reach each other (--peer-rsh), else through this machine, which is told once; only what a task needs \
-         is moved, while others run. With shared=PATH, where the directory of the run lies below PATH, the host works in that: nothing is copied but documents that lie elsewhere.",
-        "A host must be known: its key stands in known_hosts, else it is refused, with its fingerprint. Keys come from the agent, each of which is tried (with IdentitiesOnly, those of the files that are named), from --identity, or from the usual files, with a certificate KEY-cert.pub if there is one; a key with a passphrase \
-         must be in the agent. Names, users, ports, keys and jump hosts of ~/.ssh/config count, if there is a program ssh to ask. For all else there is --rsh: CMD [user@]host [-p port] -- 'command'.",
-        "A task that is lost with its host, disk or connection is run elsewhere, up to --retries times. A host that fails three times in a row, or whose key is wrong, gets no more tasks, and what only it had is made again if it is still \
-         needed. If none is left, run ends with 75, and goes on where it was when it is called again: it first asks all hosts what they have. A task that fails by itself stops the run; its log is in RUN/logs. \
-         If it failed because what it read has rotted on the host, that is made again. If the disk of this machine is full, run ends with 75, too.",
+        "run --engine ssh runs the tasks on the hosts of the plan. On each host it starts dedup-shard worker, one for each slot and two \
+         that move files; a worker ends with its connection, and leaves only files. They are in dir=PATH, or in ~/.cache/dedup-shard, in a \
+         directory named by the checksum of the plan and the owner of the run, which only the owner can read. clean --engine ssh removes \
+         it. Parts of the index stay in the directory cache beside it for later runs, up to --cache-bytes, until they have not been used \
+         for 30 days; so do abandoned runs and programs.",
+        "Documents are sent to the host that works on their slice, and removed when it is done. Outputs of tasks go directly from host to \
+         host where these can reach each other (--peer-rsh), otherwise through this machine, and a message says so once; only files that a \
+         task needs are moved, while other tasks run. With shared=PATH, if the directory of the run is below PATH, the host works in that \
+         directory, and only documents from elsewhere are copied.",
+        "A host must be known: its key must be in known_hosts, otherwise it is refused, with its fingerprint. Keys come from the agent, all \
+         of which are tried (with IdentitiesOnly, those of the named files), from --identity, or from the usual files, with a certificate \
+         KEY-cert.pub if there is one; a key with a passphrase must be in the agent. Names, users, ports, keys and jump hosts of \
+         ~/.ssh/config are used, if the program ssh is installed, which is asked for them. For everything else there is --rsh: CMD \
+         [user@]host [-p port] -- 'command'.",
+        "A task that is lost with its host, disk or connection is run elsewhere, up to --retries times. A host that fails three times in a \
+         row, or whose key is wrong, gets no more tasks, and outputs that only it had are made again if they are still needed. If no host \
+         is left, run ends with 75; calling it again continues where it was, after asking all hosts what they have. A task that fails by \
+         itself stops the run; its log is in RUN/logs. If it failed because its input was damaged on the host, that input is made again. If \
+         the disk of this machine is full, run ends with 75, too.",
     ],
 );
 
-/// How long what was not used stays on hosts.
+/// How long unused files stay on hosts.
 const CACHE_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
-/// How long a shell and a program may take to start, beyond the call.
+/// How long a shell and a program may take to start, in addition to the connection.
 const START: Duration = Duration::from_secs(30);
 
 /// 60, 60s, 5m, 1h or 500ms.

@@ -29,7 +29,7 @@ const PROGRAM: &str = "dedup-shard";
 
 /// Build an index in slices and ranges, task by task, on many cores or hosts
 ///
-/// A plan cuts the documents into slices and the blots into ranges. Each task is one command line with one output, which appears when it is whole: so a run that was stopped goes on
+/// A plan cuts the documents into slices and the blots into ranges. Each task is one command line with one output, which appears when it is complete: so a run that was stopped continues
 /// where it was, and a task can be run anywhere, twice, or by hand. The index is, byte for byte, what dedup-index build makes of the same documents.
 #[derive(Parser, Debug)]
 #[command(name = "dedup-shard", version, after_help = examples(&MANUAL), max_term_width = 110, arg_required_else_help = true)]
@@ -121,40 +121,56 @@ const MANUAL: Manual = Manual {
         (
             "RUNS",
             &[
-                "RUN/plan.json says everything: what each task reads and writes. RUN/slices holds the names of the documents, with the size and time of each file: a file that has changed since \
-                 makes its task fail, and is to be planned anew. RUN/Makefile has the same tasks as command lines. The directory is for its owner alone.",
-                "map accepts a slice in, and writes its documents and the sorted postings of each range. number tells which documents count, and where they stand in the whole. reduce joins one range of all slices, sets numbers the sets of documents of all ranges, part writes the part of the index of a range. gather puts documents, sets and parts in one directory; the parts are linked, not written again. An output \
-                 is written beside, and renamed when it is whole; the last rename makes the index. What was cut or altered is noticed by its checksums, and made again.",
-                "Whole files are dealt out: one file of many documents is one task's work. Paths that are relative start where plan was called. Documents must be files: a pipe cannot be read again.",
-                "With --base the index is made to follow its files: base links to what it has, and makes segments into one if they pile up, map reads what is new or has changed, gather puts the new segment beside what is there, and commit replaces the manifest of IDX, as the last rename. What is committed is, byte for byte, \
-                 what dedup-index sync would have committed. If IDX has changed since the plan was made, it is refused; an unfinished run never changes it. A table is then the rows to delete, update and insert, as dedup-extract table --since has them.",
-                "A slot is a task at a time, with one core and the memory that plan was told. run --engine local runs all of them on this machine, whatever the hosts are called: there their slots only say how finely \
-                 the work is cut; run --engine ssh runs them on the hosts.",
+                "RUN/plan.json describes what each task reads and writes. RUN/slices holds the names of the documents, with the size and time of \
+                 each file: if a file has changed since, its task fails, and a new plan is needed. RUN/Makefile has the same tasks as command \
+                 lines. Only the owner can read the directory.",
+                "map reads a slice, and writes its documents and the sorted postings of each range. number decides which documents count, and \
+                 numbers them. reduce joins one range of all slices, sets numbers the document sets of all ranges, part writes the part of the \
+                 index for a range. gather collects documents, sets and parts in one directory; it links the parts instead of writing them again. \
+                 Each output is written under another name, and renamed when it is complete; the last rename makes the index. Checksums detect \
+                 outputs that were truncated or altered, and these are made again.",
+                "Plans distribute whole files: one file of many documents is the work of one task. Relative paths start from the directory in which \
+                 plan was called. Documents must be files, as a pipe cannot be read again.",
+                "With --base the run brings an existing index up to date with its files: base links to the files of the index, and merges segments \
+                 if there are many, map reads new and changed files, gather adds the new segment to the existing ones, and commit replaces the \
+                 manifest of IDX, as the last rename. The commit is, byte for byte, the one that dedup-index sync would have made. commit refuses \
+                 an index that has changed since the plan was made; an unfinished run never changes it. A table then has the rows to delete, update \
+                 and insert, as dedup-extract table --since has them.",
+                "A slot runs one task at a time, with one core and the memory that plan was given. run --engine local runs all tasks on this \
+                 machine, whatever the names of the hosts: their slots then only determine how finely the work is divided; run --engine ssh runs \
+                 them on the hosts.",
             ],
         ),
         hosts::SECTION,
         (
             "SLURM",
             &[
-                "run --engine slurm submits a job array for each kind of task, several where the cluster limits the indices of one; each starts when all arrays of the kind before it have ended well. Only \
-                 what is missing is submitted. All nodes must see the run, the documents and this program under the same names, and the name of the run may hold neither % nor a backslash.",
-                "It then waits: a task is done when its output is there. Accounting is not asked. A job whose node failed is run again by Slurm, one that lost its disk by itself (--requeues). If a task fails, those that wait \
-                 are cancelled, and its log and the end of it are told. Ctrl-C cancels the jobs, unless --leave-jobs. If this is killed, the jobs go on; run again waits for them, and submits nothing twice.",
+                "run --engine slurm submits a job array for each kind of task, several where the cluster limits the indices of one; each starts \
+                 when all arrays of the kind before it have succeeded. It submits only missing tasks. All nodes must see the run, the documents and \
+                 this program under the same names, and the name of the run must contain neither % nor a backslash.",
+                "It then waits: a task is done when its output is there. It does not need accounting. Slurm runs a job again if its node failed, \
+                 and a job that lost its disk requeues itself (--requeues). If a task fails, waiting tasks are cancelled, and the name and the end \
+                 of its log are printed. Ctrl-C cancels the jobs, unless --leave-jobs is given. If this program is killed, the jobs continue; \
+                 calling run again waits for them, and submits nothing twice.",
                 "RUN/logs has the log of each job, with all attempts; RUN/slurm.json the numbers of the arrays.",
             ],
         ),
         (
             "REPORTS",
             &[
-                "RUN/events.jsonl, and RUN/events with a file for each job of a cluster, say what happened when, a JSON object a line. They are for people and estimates: nothing is decided by them. status adds them up: \
-                 what each host did, how fast, what was moved, by kind and by whether it went from host to host, and how long the rest may take. Tasks whose outputs are on hosts count as done; --missing names them, as whoever goes on without these hosts must run them. run writes RUN/report.html when it ends, a page with the time line of all tasks.",
+                "RUN/events.jsonl, and RUN/events with a file for each job of a cluster, record what happened when, one JSON object a line. They \
+                 are for people and estimates; no decision depends on them. status summarizes them: what each host did and how fast, which data \
+                 were moved, by kind and by whether they went directly from host to host, and an estimate of the remaining time. Tasks whose \
+                 outputs are on hosts count as done; --missing lists them, as they must be run again if these hosts are not used any more. run \
+                 writes RUN/report.html when it ends, a page with the time line of all tasks.",
             ],
         ),
         (
             "EXIT STATUS OF TASKS",
             &[
-                "task: 0: done, or done before. 1: it failed, and to run it again will not help. 75: the disk or the host was lost; run it again when there is room, or elsewhere. 2: wrong arguments. \
-                 run ends with 75 if all that failed was lost, or it was stopped, else as below.",
+                "task: 0: done, or done before. 1: it failed, and running it again will not help. 75: the disk or the host was lost; run it again \
+                 when there is room, or elsewhere. 2: wrong arguments. run ends with 75 if all failed tasks were lost, or if it was stopped; \
+                 otherwise as below.",
             ],
         ),
     ],

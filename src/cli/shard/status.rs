@@ -79,7 +79,7 @@ impl<'p> Found<'p> {
         }
     }
 
-    /// What nobody has, as far as is known.
+    /// Outputs that no host is known to have.
     fn to_do(&self) -> Vec<&'p Task> {
         self.missing()
             .into_iter()
