@@ -10,11 +10,12 @@ use super::{
     PROGRAM,
     records::{OutputArgs, tell_what_stays, with_bar, write_records, write_with},
     scoring::{CompareWhichArgs, ScoreArgs, leave_out},
+    texts::AlignedTexts,
 };
 use crate::{
     base::error::Result,
     commands::{
-        Extract, ExtractOptions, LeaveOut, Observer, PassageOptions, Settings, extract_aligned,
+        Extract, ExtractOptions, LeaveOut, Observer, PassageOptions, extract_aligned,
         extract_passages,
     },
     report::{Format, PanXmlDirectory},
@@ -141,18 +142,14 @@ impl PairsArgs {
         source: &Source,
         watch: &mut dyn Observer,
     ) -> Result<PassageOptions> {
-        let passages = PassageOptions {
-            corpus: source.corpus(&self.corpus),
+        let texts = AlignedTexts {
+            args: &self.source,
+            source,
+            corpus: &self.corpus,
             in_chars: self.chars || self.format == Some(PairFormat::PanXml),
-            reading: self.source.run(Vec::new()).input.options(false),
-            ..PassageOptions::default()
+            passage: &self.passage,
+            excluded: &self.excluded,
         };
-        let settings = Settings {
-            limits: options.limits,
-            ..self.source.settings(Vec::new(), false)
-        };
-        let passages = passages.of_index(&source.index)?;
-        self.passage
-            .apply(&self.excluded.base, passages, true, &settings, watch)
+        texts.options(options.limits, watch)
     }
 }

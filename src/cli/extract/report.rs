@@ -10,12 +10,11 @@ use super::{
     PROGRAM,
     records::{tell_what_stays, with_bar},
     scoring::{CompareWhichArgs, ScoreArgs, leave_out},
+    texts::AlignedTexts,
 };
 use crate::{
     base::error::Result,
-    commands::{
-        Extract, ExtractOptions, Observer, PassageOptions, ReportOptions, Settings, write_report,
-    },
+    commands::{Extract, ExtractOptions, Observer, PassageOptions, ReportOptions, write_report},
     report::Format,
 };
 use clap::Args;
@@ -88,17 +87,14 @@ impl ReportArgs {
         source: &Source,
         watch: &mut dyn Observer,
     ) -> Result<PassageOptions> {
-        let passages = PassageOptions {
-            corpus: source.corpus(&self.corpus),
-            reading: self.source.run(Vec::new()).input.options(false),
-            ..PassageOptions::default()
+        let texts = AlignedTexts {
+            args: &self.source,
+            source,
+            corpus: &self.corpus,
+            in_chars: false,
+            passage: &self.passage,
+            excluded: &self.excluded,
         };
-        let settings = Settings {
-            limits: options.limits,
-            ..self.source.settings(Vec::new(), false)
-        };
-        let passages = passages.of_index(&source.index)?;
-        self.passage
-            .apply(&self.excluded.base, passages, true, &settings, watch)
+        texts.options(options.limits, watch)
     }
 }
