@@ -171,7 +171,7 @@ impl RunArgs {
     pub fn settings(&self, form: Form, memory_bytes: u64, prefer_fasta: bool) -> Settings {
         Settings {
             form,
-            // What is made of the input, and the input itself, take about eight times what is under way.
+            // The input in flight, together with its results, takes about eight times its size.
             limits: Limits::new(threads_of(self.common.threads), memory_bytes / 8),
             corpus: self.input.options(prefer_fasta),
         }
@@ -191,7 +191,7 @@ pub fn machine_memory() -> u64 {
     total.map_or(4 << 30, |kilobytes| kilobytes << 10)
 }
 
-/// As many threads as were asked for, or one a core.
+/// The given number of threads, or one for each core.
 pub fn threads_of(asked: Option<u32>) -> usize {
     asked.map_or_else(
         || thread::available_parallelism().map_or(1, usize::from),
@@ -199,7 +199,7 @@ pub fn threads_of(asked: Option<u32>) -> usize {
     )
 }
 
-/// The entries of a list, one a line, as they are asked for.
+/// Iterates over the entries of a list, one a line, without reading all of it first.
 pub fn read_list(
     list: &Path,
     is_nul_separated: bool,
@@ -257,10 +257,10 @@ impl InputArgs {
     }
 }
 
-/// For verbs that say nothing but errors: -q is accepted by every verb of every program.
+/// For verbs that print only errors anyway: every verb of every program accepts -q.
 #[derive(Args, Debug, Clone, Copy)]
 pub struct QuietArgs {
-    /// Say nothing but errors
+    /// Print only errors
     #[allow(dead_code, reason = "there is nothing to silence")]
     #[arg(short, long)]
     quiet: bool,
@@ -278,7 +278,7 @@ pub struct TokenArgs {
 }
 
 impl TokenArgs {
-    /// None where nothing was asked for: a stream may know better.
+    /// `None` if no flag was given: an input stream may name its own tokenizer.
     pub fn tokenizer(&self) -> Option<Tokenizer> {
         let is_asked = self.tokenizer.is_some() || self.strip_html;
         is_asked.then(|| Tokenizer::new(self.tokenizer.unwrap_or(Rule::Word), self.strip_html))
@@ -355,7 +355,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         .ok_or_else(wrong)
 }
 
-/// What scores are, in long.
+/// The long help of scores.
 pub fn score_help() -> String {
     "The score of a pair\n\n\
      containment: shared blots ÷ those of the document that has fewer;\n\

@@ -35,11 +35,11 @@ impl ExcludeArgs {
     }
 }
 
-/// Text that was handed out to all.
+/// Base text, which all authors were given.
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = MORE)]
 pub struct BaseArgs {
-    /// Ignore text of PATH that was handed out to all (repeatable)
+    /// Ignore text of PATH, which all authors were given (repeatable)
     ///
     /// PATH is a file or a directory. Its text counts neither in scores nor in passages and shares.
     #[arg(long, value_name = "PATH")]
@@ -88,7 +88,7 @@ pub struct PassageArgs {
 }
 
 impl PassageArgs {
-    /// The ids of the flags, to say what they need.
+    /// The ids of the flags, for rules on what they require.
     pub const IDS: [&str; 3] = ["exclude_quotes", "exclude_bibliography", "min_match_words"];
 
     /// Adds to the options what does not count. `is_of_both`: neither document is the source of

@@ -18,9 +18,9 @@ pub enum What {
     Fish,
 }
 
-/// What a manual page has that `--help` has not.
+/// The parts of a manual page that `--help` does not have.
 pub struct Manual {
-    /// Command lines, each with what it does.
+    /// Command lines, each with an explanation.
     pub examples: &'static [(&'static str, &'static str)],
     /// Sections of the tool's own, paragraph by paragraph.
     pub sections: &'static [(&'static str, &'static [&'static str])],
@@ -119,7 +119,7 @@ impl CommonOptions {
     }
 }
 
-/// Of the verb that has most options which few people need, those that other verbs have, too.
+/// Among the rarely used options of the verb that has most of them, those that other verbs have, too.
 fn common_options(command: &Command) -> CommonOptions {
     let rare = |verb: &Command| -> Vec<String> {
         verb.get_arguments()
@@ -223,7 +223,7 @@ fn flag_of(option: &Arg) -> String {
 /// The date of the release, in the head of each page.
 const RELEASED: &str = "2026-11-16";
 
-/// What holds for every tool that reads documents.
+/// Paragraphs for every program that reads documents.
 const SECTIONS: &[(&str, &[&str])] = &[
     (
         "DOCUMENTS",

@@ -1,4 +1,4 @@
-//! Where results go: stdout, or a file that appears when it is whole.
+//! Where results go: stdout, or a file that appears when it is complete.
 
 use super::{cleanup, truncated_files};
 use crate::base::files::{self, durable};
@@ -28,7 +28,7 @@ impl Output {
                     "the binary form is not for terminals; write it to a file with -o, or to a pipe"
                 );
             }
-            // Not io::stdout(): what comes is large blocks already, and needs no buffer that looks for line ends.
+            // Not io::stdout(): callers write large blocks, which need no line buffering.
             return Ok(Self::Stdout(
                 io::stdout()
                     .as_fd()
@@ -56,7 +56,7 @@ impl Output {
                 path.display()
             );
         }
-        // What a link leads to is replaced, not the link.
+        // Replace the target of a link, not the link.
         let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let beside = temporary(path).with_context(context)?;
         truncated_files::remove_on_fault(beside.path());
@@ -88,7 +88,7 @@ impl Output {
     }
 }
 
-/// An output that is packed as its name says: `.gz`, `.zst`, or not at all.
+/// An output that is compressed by its name: `.gz`, `.zst`, or not at all.
 pub enum Packed {
     Plain(BufWriter<Output>),
     Gzip(BufWriter<GzEncoder<Output>>),
@@ -117,7 +117,7 @@ impl Packed {
         )
     }
 
-    /// Writes what is left, and makes the file appear under its name.
+    /// Writes buffered bytes, and renames the file to its final name.
     pub fn commit(self) -> Result<(), anyhow::Error> {
         match self {
             Self::Plain(out) => unbuffered(out)?,
@@ -150,7 +150,7 @@ impl Write for Packed {
     }
 }
 
-/// With the permissions of any new file, not those of a secret.
+/// Gives a temporary file the permissions of a normal new file.
 fn temporary(path: &Path) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(".dedup-").suffix(".tmp");

@@ -1,4 +1,4 @@
-//! What a person sees while it runs: problems as they are met, and on a terminal a bar.
+//! Messages while a program runs: problems as they occur, and a progress bar on a terminal.
 
 use super::args::RunArgs;
 use crate::{
@@ -31,7 +31,7 @@ struct Named {
     of: BTreeMap<SkipReason, u64>,
 }
 
-/// So many files that are left out for the same reason are named.
+/// The number of files left out for the same reason that are reported one by one.
 const NAMED: u64 = 5;
 
 impl Named {
@@ -42,7 +42,7 @@ impl Named {
         self.all || *count <= NAMED || left.kind == SkippedKind::Unreadable
     }
 
-    /// What is to be said of those that were not named.
+    /// The message about the files that were not reported one by one.
     fn others(&self) -> Vec<String> {
         let is_many = |(reason, count): &(&SkipReason, &u64)| {
             !self.all && **count > NAMED && reason.kind != SkippedKind::Unreadable
@@ -66,7 +66,7 @@ impl Progress {
                 "{tool}: reading from the terminal; Ctrl-D ends it, --help tells more"
             ));
         }
-        // A bar amid results, or amid what is typed, is a nuisance.
+        // No bar between results or typed input on the same terminal.
         let is_amid_results = has_results && stdout().is_terminal();
         let shows_bar =
             stderr().is_terminal() && !is_amid_results && !run.common.quiet && !reads_terminal;
@@ -95,12 +95,12 @@ impl Progress {
         }
     }
 
-    /// What could not be used is no error, and is not reported.
+    /// Whether input that could not be used is ignored silently.
     fn is_silent(&self) -> bool {
         self.quiet && !self.severity.is_empty()
     }
 
-    /// Ends with the account of what was read.
+    /// Removes the bar, and prints the account of the input.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
         if !self.is_silent() {
@@ -142,7 +142,7 @@ impl Observer for Progress {
     }
 }
 
-/// Only says what could not be used, and what was read in the end.
+/// Reports problems, and the account of the input at the end; has no bar.
 pub struct Complaints {
     tool: String,
     is_silent: bool,
@@ -150,7 +150,7 @@ pub struct Complaints {
 }
 
 impl Complaints {
-    /// `is_silent`: what could not be used is no error, and is not reported.
+    /// `is_silent`: ignore input that could not be used.
     pub fn new(tool: String, is_silent: bool) -> Self {
         Self {
             tool,
@@ -159,7 +159,7 @@ impl Complaints {
         }
     }
 
-    /// Runs something, and ends with the account of what it read.
+    /// Runs `work`, and prints the account of its input.
     pub fn watch<D>(tool: String, run: &RunArgs, work: impl FnOnce(&mut dyn Observer) -> D) -> D {
         let mut complaints = Self::new(tool, run.common.quiet && run.input.read.skip_bad);
         let done = work(&mut complaints);
@@ -184,8 +184,8 @@ impl Observer for Complaints {
     fn progress(&mut self, _: u64, _: u64) {}
 }
 
-/// A line on stderr; a closed or full stderr is ignored. Ids and paths in it come from outside: nothing of them acts on a terminal, or looks like
-/// another line.
+/// Prints a line on stderr; ignores a closed or full stderr. Escapes control characters, as ids and paths come from outside: they must not
+/// control a terminal, or look like another line.
 pub fn say(line: &str) {
     let _ = writeln!(stderr(), "{}", escape_unsafe(line));
 }
@@ -244,7 +244,7 @@ impl TaskBar {
         self.show();
     }
 
-    /// What runs, and where.
+    /// Shows which tasks run, and where.
     pub fn runs(&mut self, what: &str) {
         if self.runs != what {
             what.clone_into(&mut self.runs);

@@ -1,4 +1,4 @@
-//! SOURCE: an index, or documents, of which an index is made for the occasion.
+//! SOURCE: an index, or documents, of which a temporary index is made.
 
 use super::{
     args::{BlotArgs, CommonArgs, InputArgs, MORE, ReadArgs, RunArgs, TokenArgs, machine_memory},
@@ -80,7 +80,7 @@ pub struct Source {
     pub is_made: bool,
     /// Inputs that could not be used when the index was made, and were reported.
     pub problems: u64,
-    /// What the source is called.
+    /// The name of the source, for titles.
     pub name: String,
     /// Removed last.
     _directory: Option<TemporaryDirectory>,
@@ -159,7 +159,7 @@ impl SourceArgs {
         Limits::new(threads_of(self.common.threads), self.making.memory_bytes())
     }
 
-    /// What could not be used is neither an error nor reported.
+    /// Whether input that could not be used is ignored silently.
     pub fn is_silent(&self) -> bool {
         self.common.quiet && self.read.skip_bad
     }
@@ -240,7 +240,7 @@ impl MakingArgs {
 }
 
 impl Source {
-    /// An index that is there, and documents that were given after it.
+    /// An existing index, and documents that were given after it.
     pub fn of_index(directory: &Path, paths: Vec<PathBuf>) -> Result<Self, anyhow::Error> {
         Ok(Self {
             index: Index::open_whole(directory)?,
@@ -273,7 +273,7 @@ pub fn is_index(path: &Path) -> bool {
     }
 }
 
-/// Refuses paths that are not there, and says what would have been understood.
+/// Refuses paths that do not exist, with a list of the verbs.
 pub fn ensure_exists(program: &str, verbs: &[&str], path: &Path) -> Result<(), anyhow::Error> {
     if path.as_os_str() == "-" || path.exists() {
         return Ok(());

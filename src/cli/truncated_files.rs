@@ -1,7 +1,7 @@
-//! What is said when a mapped file is truncated while it is in use.
+//! Reports a mapped file that was truncated while it was in use.
 //!
-//! The access that finds the file too short gets SIGBUS, whose default action ends the program without a word. A handler looks up whose
-//! memory it was, says so, and ends the program with status 2. Faults at any other address keep their default action.
+//! The access that finds the file too short gets SIGBUS, whose default action ends the program without a message. A handler looks up
+//! which file was mapped there, names it on stderr, and ends the program with status 2. Faults at any other address keep their default action.
 
 use crate::base::files::Mapped;
 use std::{
@@ -15,11 +15,11 @@ use std::{
 
 /// The name of the program, for messages; leaked.
 static PROGRAM: AtomicPtr<libc::c_char> = AtomicPtr::new(ptr::null_mut());
-/// What SIGBUS did before; leaked.
+/// The previous action of SIGBUS; leaked.
 static BEFORE: AtomicPtr<libc::sigaction> = AtomicPtr::new(ptr::null_mut());
 /// Temporary files that the program would remove at its end; leaked. There are two at most: results, and what was dropped.
 static TEMPORARIES: [AtomicPtr<libc::c_char>; 4] = [const { AtomicPtr::new(ptr::null_mut()) }; 4];
-/// Only one thread speaks.
+/// Set by the first thread that reports, so that only one does.
 static IS_REPORTED: AtomicBool = AtomicBool::new(false);
 
 /// Installs the handler; before any other thread runs.
@@ -72,12 +72,12 @@ extern "C" fn on_bus_error(
             // SAFETY: waits for a signal.
             unsafe { libc::pause() };
         },
-        // A fault happens again when the handler returns: what was there before takes it.
-        // SAFETY: what was there before is a valid action.
+        // The fault happens again when the handler returns, and the previous action handles it.
+        // SAFETY: the previous action is a valid one.
         None if fault.is_some() => unsafe {
             libc::sigaction(signal, BEFORE.load(Ordering::Acquire), ptr::null_mut());
         },
-        // A signal that somebody sent does not.
+        // A signal that another process sent does not happen again by itself.
         // SAFETY: puts back the default action, and sends the signal again; it comes when the handler returns.
         None => unsafe {
             libc::signal(signal, libc::SIG_DFL);

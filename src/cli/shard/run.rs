@@ -30,7 +30,7 @@ use std::{io, path::Path, process::ExitCode};
 pub struct RunTasksArgs {
     #[command(flatten)]
     of: OfRun,
-    /// Who runs the tasks
+    /// Where the tasks run
     #[arg(long, value_enum, default_value = ENGINES[0].name)]
     engine: EngineName,
     /// How many tasks at a time, on all hosts together [default: one a core of this machine, as many as hosts have slots, or what the cluster lets run]

@@ -238,7 +238,7 @@ impl DocumentBlotter {
         blots
     }
 
-    /// Gives back large buffers.
+    /// Releases large buffers.
     pub fn release_buffers(&mut self) {
         self.tokens.clear();
         self.blots.clear();

@@ -136,7 +136,7 @@ pub fn range_name(range: usize) -> String {
     format!("{range:03}")
 }
 
-/// Makes an index in a directory that has none: `work` writes the files and gives the manifest.
+/// Makes an index in a directory that has none: `work` writes the files and returns the manifest.
 pub(crate) fn write_new<T>(
     directory: &Path,
     work: impl FnOnce() -> Result<(Manifest, T)>,

@@ -334,7 +334,7 @@ pub fn stage_ranges(index: &Path, parts: u32, output: &Path) -> Result<()> {
     })
 }
 
-/// Gives a file another name: the file itself, or a link to it.
+/// Makes a hard link to a file, or a symbolic one where that is not possible.
 fn link(from: &Path, to: &Path) -> Result<()> {
     let from = from
         .canonicalize()

@@ -170,7 +170,7 @@ pub fn clean(
     Ok(filter.cleaned)
 }
 
-/// Reads all lines, on many threads, and hands them on in order. Gives the number of problems.
+/// Reads all lines on many threads, and passes them on in order. Returns the number of problems.
 fn read(
     source: Source,
     settings: &Settings,

@@ -71,7 +71,7 @@ impl StoredLines {
         all.filter(|&document| document < REPEATED).collect()
     }
 
-    /// Gives all lines back, as they came.
+    /// Returns all lines, in input order.
     pub fn for_each(self, mut each: impl FnMut(ClassifiedLines) -> Result<()>) -> Result<()> {
         for StoredChunk {
             packed,

@@ -85,7 +85,7 @@ pub struct CompareOptions {
     pub wanted: WantedPairs,
 }
 
-/// Compares pairs of documents of an index and writes those that are similar; gives the number of inputs that could not be used.
+/// Compares pairs of documents of an index and writes those that are similar; returns the number of inputs that could not be used.
 ///
 /// The same documents give the same bytes, whatever the threads and the memory, and the slices one after the other give those of the whole. Pairs are in the order of the
 /// first documents of their texts. Memory: some 120 bytes and its id for each document, 20 bytes a token of the longest for each thread, and what a search by blots takes;

@@ -77,7 +77,7 @@ type Listed = (usize, Vec<(usize, usize)>);
 /// The same without any cleverness.
 struct Brute<'d> {
     documents: &'d [Vec<u8>],
-    /// Distinct ones, in order, and who has them.
+    /// Distinct passages, in order, with their places.
     texts: Vec<(&'d [u8], Vec<usize>)>,
     min_tokens: usize,
 }
