@@ -28,21 +28,25 @@ macro_rules! dense_number {
 
         impl $name {
             /// The thing with this number.
+            #[inline]
             pub const fn new(number: u32) -> Self {
                 Self(number)
             }
 
             /// The number itself, as it is written to files.
+            #[inline]
             pub const fn get(self) -> u32 {
                 self.0
             }
 
             /// The number as the index of a slice.
+            #[inline]
             pub fn index(self) -> usize {
                 self.0.to_usize()
             }
 
             /// The number of the thing at this index, which is below 2³².
+            #[inline]
             pub fn from_index(index: usize) -> Self {
                 Self(index.to_u32())
             }
@@ -70,7 +74,7 @@ dense_number! {
     ContentNo
 }
 dense_number! {
-    /// A document set: a distinct posting list.
+    /// A document set of a segment or a view: a distinct posting list. The most used set has number 0.
     SetNo
 }
 dense_number! {
@@ -78,8 +82,13 @@ dense_number! {
     PartNo
 }
 dense_number! {
-    /// The place of a content in the order in which a join visits them: fewest blots first.
-    Rank
+    /// The place of a content in the order in which a join compares them: fewest blots first.
+    ContentRank
+}
+dense_number! {
+    /// The place of a document set in the order in which a join visits them: fewest documents first.
+    /// Not a [`SetNo`]: sets that do not count have no rank.
+    SetRank
 }
 
 /// The hash of one window of tokens. Of its 64 bits the scheme keeps the uppermost ones.

@@ -6,7 +6,10 @@
 
 use super::{open::Segment, part::BlotTarget};
 use crate::{
-    base::error::{Error, Result},
+    base::{
+        error::{Error, Result},
+        ids::SetNo,
+    },
     index::posting::{InvertRanges, InvertedRange, Key, SetDictionary, Sets, blots_of},
 };
 use std::{collections::HashMap, ops::Range};
@@ -17,9 +20,10 @@ pub const NONE: u32 = u32::MAX;
 /// What a blot leads to, of what still counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MergedTarget {
+    /// The only document or content, by its new number.
     One(u32),
     /// A set of the merger's dictionary.
-    Set(u32),
+    Set(SetNo),
 }
 
 /// What became of a set.
@@ -42,7 +46,7 @@ impl MergeEntry {
     fn key(&self) -> u64 {
         let (kind, number) = match self.posted {
             BlotTarget::One(place) => (0, place),
-            BlotTarget::Set(set) => (1, set),
+            BlotTarget::Set(set) => (1, set.get()),
         };
         u64::from(self.segment) << 33 | kind << 32 | u64::from(number)
     }
@@ -206,7 +210,7 @@ impl<'v> Merger<'v> {
                 let target = *target.ok_or_else(|| self.beyond(entry, place))?;
                 return Ok((target != NONE).then_some(MergedTarget::One(target)));
             }
-            BlotTarget::Set(set) => set as usize,
+            BlotTarget::Set(set) => set.index(),
         };
         match self.known[entry.segment as usize].get(set).copied() {
             Some(TranslatedSet::Nothing) => Ok(None),
@@ -267,7 +271,7 @@ impl<'v> Merger<'v> {
             BlotTarget::One(place) => self.list.push(place),
             BlotTarget::Set(set) => {
                 let mut places = Vec::new();
-                segment.sets.read(u64::from(set), &mut places)?;
+                segment.sets.read(set, &mut places)?;
                 self.list.extend(places);
             }
         }
@@ -306,7 +310,7 @@ impl<K: Key> InvertRanges<K> for Merger<'_> {
         self.for_each(slices, |blot, found, _| {
             match found {
                 MergedTarget::One(number) => unit.single.push(K::new(blot, number)),
-                MergedTarget::Set(set) => unit.shared.push(K::new(blot, set)),
+                MergedTarget::Set(set) => unit.shared.push(K::new(blot, set.get())),
             }
             Ok(())
         })?;
@@ -380,7 +384,7 @@ impl<'v> CountSetsBesideLargest<'v> {
         let segment = merger.segments[*large];
         let mut is_past_end = false;
         for part in &segment.parts {
-            part.for_each_set_between(first, last, |set| match uses.get_mut(set as usize) {
+            part.for_each_set_between(first, last, |set| match uses.get_mut(set.index()) {
                 Some(uses) => *uses += 1,
                 None => is_past_end = true,
             })?;
@@ -408,7 +412,7 @@ impl<'v> CountSetsBesideLargest<'v> {
                 (group, None) => drop(merger.unite_once(group)?),
                 (group, Some(posted)) => {
                     if let BlotTarget::Set(set) = posted {
-                        uses[set as usize] -= 1;
+                        uses[set.index()] -= 1;
                     }
                     group_and_large.clear();
                     group_and_large.push(MergeEntry {
@@ -438,7 +442,7 @@ impl<'v> CountSetsBesideLargest<'v> {
         segment.sets.for_each(|number, places| {
             let uses: i64 = counted
                 .iter()
-                .map(|counted| counted.uses[number as usize])
+                .map(|counted| counted.uses[number.index()])
                 .sum();
             if uses <= 0 {
                 return Ok(());

@@ -13,6 +13,7 @@ use crate::{
     base::{
         error::{Error, Place, Result},
         files::Sealed,
+        ids::PartNo,
         num::ToUsize,
     },
     index::posting::{BUCKETS, bucket_of},
@@ -342,7 +343,7 @@ impl Segment {
         manifest: &Manifest,
         only: Option<&Range<usize>>,
     ) -> Result<()> {
-        let ranges = (0..entry.parts)
+        let ranges = PartNo::first(entry.parts.to_usize())
             .map(|part| range_of(part, entry, manifest))
             .filter(|range| overlaps(range, only));
         for (range, part) in ranges.zip(&self.parts) {
@@ -405,7 +406,7 @@ impl Segment {
         out.clear();
         match posted {
             BlotTarget::One(place) => out.push(place),
-            BlotTarget::Set(set) => self.sets.read(u64::from(set), out)?,
+            BlotTarget::Set(set) => self.sets.read(set, out)?,
         }
         match out.iter().find(|&&place| place >= self.documents.len()) {
             Some(place) => Err(self.documents.file().damaged(
@@ -418,7 +419,7 @@ impl Segment {
 }
 
 /// The range of the blots of a part of a segment, by their top eight bits.
-fn range_of(part: u32, entry: &SegmentEntry, manifest: &Manifest) -> Range<usize> {
+fn range_of(part: PartNo, entry: &SegmentEntry, manifest: &Manifest) -> Range<usize> {
     if manifest.range.is_some() {
         manifest.buckets()
     } else {
@@ -438,7 +439,7 @@ fn is_needed(
     only: Option<&Range<usize>>,
 ) -> bool {
     match file.part {
-        Some(part) => overlaps(&range_of(part.get(), entry, manifest), only),
+        Some(part) => overlaps(&range_of(part, entry, manifest), only),
         None => only.is_none() || file.is_needed_for_range,
     }
 }

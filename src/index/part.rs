@@ -14,6 +14,8 @@ use crate::{
     base::{
         error::{Error, Result},
         files::Sealed,
+        ids::{PartNo, SetNo},
+        num::ToUsize,
     },
     index::posting::BUCKETS,
 };
@@ -56,16 +58,16 @@ pub(super) struct SectionLayout {
 /// What a blot leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlotTarget {
-    /// The number of a set of documents.
-    Set(u32),
-    /// The only document.
+    /// A set of several documents of the segment.
+    Set(SetNo),
+    /// The only document, by its place in the segment.
     One(u32),
 }
 
-/// The buckets of part `part` of `parts`.
-pub fn buckets_of(part: u32, parts: u32) -> Range<usize> {
-    let border = |part: u32| part as usize * BUCKETS / parts as usize;
-    border(part)..border(part + 1)
+/// The buckets of a part, where the blots are cut into `parts` of about equal size.
+pub fn buckets_of(part: PartNo, parts: u32) -> Range<usize> {
+    let border = |part: usize| part * BUCKETS / parts.to_usize();
+    border(part.index())..border(part.index() + 1)
 }
 
 /// A section, its numbers, and what they stand for.
@@ -201,8 +203,10 @@ impl Part {
     }
 
     /// Calls `each` with every blot of several documents and its set, in order.
-    pub fn for_each_shared(&self, each: impl FnMut(u64, u32) -> Result<()>) -> Result<()> {
-        self.for_each(&self.description.shared, &self.shared, each)
+    pub fn for_each_shared(&self, mut each: impl FnMut(u64, SetNo) -> Result<()>) -> Result<()> {
+        self.for_each(&self.description.shared, &self.shared, |blot, set| {
+            each(blot, SetNo::new(set))
+        })
     }
 
     /// Calls `each` with every blot of one document and that document, in order.
@@ -212,7 +216,9 @@ impl Part {
 
     fn sections(&self) -> [BlotSection<'_>; 2] {
         [
-            (&self.description.shared, &self.shared, BlotTarget::Set),
+            (&self.description.shared, &self.shared, |set| {
+                BlotTarget::Set(SetNo::new(set))
+            }),
             (&self.description.single, &self.single, BlotTarget::One),
         ]
     }
@@ -250,7 +256,7 @@ impl Part {
         &self,
         first: u64,
         last: u64,
-        mut each: impl FnMut(u32),
+        mut each: impl FnMut(SetNo),
     ) -> Result<()> {
         let shape = &self.description.shared;
         for bucket in self.buckets_between(shape, first, last) {
@@ -262,7 +268,7 @@ impl Part {
                 continue;
             };
             bucket
-                .for_each_number(&self.shared, &mut each)
+                .for_each_number(&self.shared, |set| each(SetNo::new(set)))
                 .map_err(|BrokenBucket| self.broken(borders.start))?;
         }
         Ok(())
@@ -475,7 +481,7 @@ mod tests {
     fn documents_of(target: BlotTarget, inverted: &Inverted<u64>) -> Vec<u32> {
         match target {
             BlotTarget::One(place) => vec![place],
-            BlotTarget::Set(set) => inverted.sets.get(set as usize).to_vec(),
+            BlotTarget::Set(set) => inverted.sets.get(set).to_vec(),
         }
     }
 

@@ -17,6 +17,8 @@ use crate::{
         codec::NumberCode,
         error::{Error, Result},
         files::{Sealed, SealedWriter},
+        ids::SetNo,
+        num::ToUsize,
     },
     index::posting::{
         BUCKETS, FINE_POSTINGS, Inverted, Key, NARROW_BITS, first_blot, put_keys, take_keys,
@@ -180,7 +182,7 @@ impl RangePostings {
     }
 
     /// Keys of a run, with the numbers that sets have in the whole.
-    fn keys<K: Key>(&self, run: usize, numbers: &[u32]) -> Result<Vec<K>> {
+    fn keys<K: Key>(&self, run: usize, numbers: &[SetNo]) -> Result<Vec<K>> {
         let KeyRun {
             keys: count,
             place,
@@ -202,7 +204,9 @@ impl RangePostings {
             let number = numbers.get(key.number() as usize);
             *key = K::new(
                 key.blot(),
-                *number.ok_or_else(|| self.file.damaged(place.start, "a set that is not there"))?,
+                number
+                    .ok_or_else(|| self.file.damaged(place.start, "a set that is not there"))?
+                    .get(),
             );
         }
         Ok(keys)
@@ -220,7 +224,7 @@ struct NumbersDescription {
 
 /// The numbers that the sets of a range have in the whole.
 pub struct SetNumbers {
-    numbers: Vec<u32>,
+    numbers: Vec<SetNo>,
     code: NumberCode,
     buckets: [u32; 2],
 }
@@ -229,7 +233,7 @@ impl SetNumbers {
     /// Writes the numbers to a file.
     pub fn write(
         path: &Path,
-        numbers: &[u32],
+        numbers: &[SetNo],
         uses_by_length: &[u64; 33],
         buckets: &Range<usize>,
     ) -> Result<()> {
@@ -237,7 +241,7 @@ impl SetNumbers {
         let mut out = SealedWriter::create(path).map_err(failed)?;
         numbers
             .iter()
-            .try_for_each(|number| out.write_all(&number.to_le_bytes()))
+            .try_for_each(|number| out.write_all(&number.get().to_le_bytes()))
             .map_err(failed)?;
         let (kind, buckets) = (
             NUMBERS.to_owned(),
@@ -267,16 +271,16 @@ impl SetNumbers {
             .filter(|_| kind == NUMBERS && sets <= u64::from(u32::MAX));
         let uses = uses.ok_or_else(wrong)?;
         let bytes = file.bytes(8, 4 * sets)?;
-        let numbers: Vec<u32> = bytes
+        let numbers: Vec<SetNo> = bytes
             .as_chunks()
             .0
             .iter()
-            .map(|bytes| u32::from_le_bytes(*bytes))
+            .map(|bytes| SetNo::new(u32::from_le_bytes(*bytes)))
             .collect();
         // A number of a length that nothing has could not be written.
         if numbers
             .iter()
-            .any(|number| uses[32 - number.leading_zeros() as usize] == 0)
+            .any(|number| uses[32 - number.get().leading_zeros().to_usize()] == 0)
         {
             return Err(wrong());
         }

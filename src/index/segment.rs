@@ -17,6 +17,7 @@ use crate::{
         error::{Error, Result},
         files::{TempDir, durable},
         ids::PartNo,
+        num::ToUsize,
     },
     index::posting::{
         BUCKETS, Collector, Inverted, Key, Postings, WordCollector, WordCounts, WordLists, invert,
@@ -267,12 +268,12 @@ impl SegmentFiles<'_> {
 
     /// The ranges of the blots, by their top eight bits, if they are cut into this many parts.
     pub fn parts(parts: u32) -> Result<Vec<Range<usize>>> {
-        if parts == 0 || parts as usize > BUCKETS {
+        if parts == 0 || parts.to_usize() > BUCKETS {
             return Err(Error::Usage(format!(
                 "{parts} parts; there can be 1 to {BUCKETS}"
             )));
         }
-        Ok((0..parts)
+        Ok(PartNo::first(parts.to_usize())
             .map(|part| part::buckets_of(part, parts))
             .collect())
     }

@@ -12,6 +12,8 @@ use crate::{
         codec::{Fields, put_varint},
         error::{Error, Result},
         files::{Sealed, SealedWriter},
+        ids::SetNo,
+        num::ToUsize,
     },
     index::posting::Sets,
 };
@@ -73,6 +75,7 @@ impl SetFile {
         let file = Sealed::open(path)?;
         let description: SetFileDescription = file.describe()?;
         if description.kind != sections::SETS.kind
+            || description.sets > u64::from(u32::MAX)
             || description.set_blocks[1] != 8 * description.sets.div_ceil(BLOCK_SETS)
         {
             return Err(file.damaged(0, "the description of the sets contradicts itself"));
@@ -101,8 +104,9 @@ impl SetFile {
     }
 
     /// Replaces `out` by the numbers of a set.
-    pub fn read(&self, set: u64, out: &mut Vec<u32>) -> Result<()> {
+    pub fn read(&self, set: SetNo, out: &mut Vec<u32>) -> Result<()> {
         out.clear();
+        let set = u64::from(set.get());
         if set >= self.len() {
             return Err(self.file.damaged(
                 0,
@@ -135,11 +139,11 @@ impl SetFile {
     }
 
     /// Calls `each` with every set in order.
-    pub fn for_each(&self, mut each: impl FnMut(u64, &[u32]) -> Result<()>) -> Result<()> {
+    pub fn for_each(&self, mut each: impl FnMut(SetNo, &[u32]) -> Result<()>) -> Result<()> {
         let [start, length] = self.description.set_section;
         let mut fields = Fields::new(self.file.bytes(start, length)?);
         let mut set = Vec::new();
-        for number in 0..self.len() {
+        for number in SetNo::first(self.len().to_usize()) {
             read_set(&mut fields, &mut set)
                 .map_err(|what| self.file.damaged(start + length - fields.left(), what))?;
             each(number, &set)?;
@@ -209,14 +213,14 @@ mod tests {
             let members: usize = sets.iter().map(Vec::len).sum();
             prop_assert_eq!((file.len(), file.numbers()), (sets.len() as u64, members as u64));
             let mut set = Vec::new();
-            for (number, expected) in (0..).zip(&sets) {
+            for (number, expected) in SetNo::first(sets.len()).zip(&sets) {
                 file.read(number, &mut set).unwrap();
                 prop_assert_eq!(&set, expected);
             }
-            prop_assert!(file.read(file.len(), &mut set).is_err());
+            prop_assert!(file.read(SetNo::from_index(sets.len()), &mut set).is_err());
             let mut all = Vec::new();
             file.for_each(|number, set| {
-                assert_eq!(number, all.len() as u64);
+                assert_eq!(number.index(), all.len());
                 all.push(set.to_vec());
                 Ok(())
             }).unwrap();
@@ -243,7 +247,7 @@ mod tests {
                 // Either is fine, as long as nothing panics.
                 let _ = file.for_each(|_, _| Ok(()));
                 let mut set = Vec::new();
-                let _ = (0..70).try_for_each(|number| file.read(number, &mut set));
+                let _ = SetNo::first(70).try_for_each(|number| file.read(number, &mut set));
             }
         }
     }

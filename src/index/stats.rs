@@ -7,7 +7,7 @@ use super::{
 use crate::{
     base::{
         error::Result,
-        ids::{ContentNo, DocNo},
+        ids::{ContentNo, DocNo, SetNo},
     },
     index::posting::{
         BUCKETS, Inversion, InvertRanges, InvertedRange, Key, SetDictionary, WordLists,
@@ -170,7 +170,7 @@ impl Stats {
         }
         self.add_lengths(&lengths);
         self.sets = inverted.sets.len() as u64;
-        self.set_members = (0..inverted.sets.len())
+        self.set_members = SetNo::first(inverted.sets.len())
             .map(|set| inverted.sets.get(set).len() as u64)
             .sum();
         Ok(lengths)
@@ -306,16 +306,16 @@ impl<K: Key> InvertRanges<K> for DfCounter<'_> {
             let length = match found {
                 MergedTarget::One(content) => weight(content),
                 MergedTarget::Set(set) => {
-                    while of_set.len() <= set as usize {
+                    while of_set.len() <= set.index() {
                         of_set.push(
                             dictionary
-                                .get(of_set.len() as u32)
+                                .get(SetNo::from_index(of_set.len()))
                                 .iter()
                                 .map(|&content| weight(content))
                                 .sum(),
                         );
                     }
-                    of_set[set as usize]
+                    of_set[set.index()]
                 }
             };
             *short

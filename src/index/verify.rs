@@ -220,7 +220,7 @@ pub(super) fn verify_postings(check: &SegmentCheck<'_>) -> Result<()> {
     for part in &segment.parts {
         let mut shared = Vec::new();
         part.for_each_shared(|blot, set| {
-            let uses = uses.get_mut(set as usize);
+            let uses = uses.get_mut(set.index());
             *uses.ok_or_else(|| {
                 part.file()
                     .damaged(0, format!("blot {blot:x} has set {set}, there are {sets}"))
@@ -241,7 +241,7 @@ pub(super) fn verify_postings(check: &SegmentCheck<'_>) -> Result<()> {
     segment.sets.for_each(|set, numbers| {
         numbers
             .iter()
-            .try_for_each(|&number| count(segment, &mut blots_of, number, uses[set as usize]))
+            .try_for_each(|&number| count(segment, &mut blots_of, number, uses[set.index()]))
     })?;
     for place in 0..segment.documents.len() {
         let row = segment.documents.row(place)?;
@@ -279,7 +279,7 @@ fn count(segment: &Segment, blots_of: &mut [u64], place: u32, blots: u64) -> Res
 fn verify_order(segment: &Segment, uses: &[u64]) -> Result<()> {
     let mut last: Option<(u64, Vec<u32>)> = None;
     segment.sets.for_each(|number, set| {
-        let used = uses[number as usize];
+        let used = uses[number.index()];
         let is_right = used > 0
             && last
                 .as_ref()

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     base::{
         error::Result,
-        ids::{ContentNo, DocNo},
+        ids::{ContentNo, DocNo, SetNo},
         parallel,
     },
     index::posting::{
@@ -347,7 +347,7 @@ impl<'i> View<'i> {
             set.extend(places.iter().map(content));
             is_sound = is_sound && !set.contains(&NONE);
             if is_sound {
-                each(&set, uses[number as usize].into());
+                each(&set, uses[number.index()].into());
             }
             Ok(())
         })?;
@@ -359,7 +359,7 @@ impl<'i> View<'i> {
     fn stored_uses(&self, segment: &Segment, threads: usize) -> Result<Option<Vec<u32>>> {
         let uses: Vec<AtomicU32> = (0..segment.sets.len()).map(|_| AtomicU32::new(0)).collect();
         let are_all_there = AtomicBool::new(true);
-        let count = |set: u32| match uses.get(set as usize) {
+        let count = |set: SetNo| match uses.get(set.index()) {
             Some(uses) => {
                 uses.fetch_add(1, Ordering::Relaxed);
             }

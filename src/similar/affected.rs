@@ -7,7 +7,8 @@ use super::{
     scores::{Measure, Overlap, Score},
 };
 use crate::base::error::Result;
-use crate::base::num::{ToU32, ToU64, ToUsize};
+use crate::base::ids::{ContentNo, SetRank};
+use crate::base::num::{ToU64, ToUsize};
 
 impl Discovery<'_> {
     /// For each content: whether its documents may have other rows than before, if the first
@@ -18,28 +19,28 @@ impl Discovery<'_> {
     /// long sets that have a changed content. `counted`: the blots that changed contents share, if
     /// they were counted before.
     pub fn affected(&self, changed: u32, counted: Option<&RecomputedPairs>) -> Result<Vec<bool>> {
-        let first_long = self.first_long();
+        let first_long = self.sets.first_long(self.long_set);
         let long = match counted {
             Some(counted) => blots_in_sets(&counted.long_sets, self.sets.contents()),
             None => self.long_blots_of(changed, first_long),
         };
-        let size = |content: u32| self.sets.size(self.sets.rank_of(content));
-        let reaches = |content: u32, other: u32, shared: u32| {
+        let size = |content: ContentNo| self.sets.size(self.sets.rank_of(content));
+        let reaches = |content: ContentNo, other: ContentNo, shared: u32| {
             let most = Overlap {
-                shared: shared.saturating_add(long[content.to_usize()]),
+                shared: shared.saturating_add(long[content.index()]),
                 rarity: 0.0,
             };
             self.options
                 .measure
                 .can_reach(size(content), size(other), most)
         };
-        let mut is_affected: Vec<bool> = (0..self.sets.contents().to_u32())
-            .map(|content| content < changed || reaches(content, content, 0))
+        let mut is_affected: Vec<bool> = ContentNo::first(self.sets.contents())
+            .map(|content| content.get() < changed || reaches(content, content, 0))
             .collect();
         if let Some(counted) = counted {
             counted.for_each(&mut |one, two, shared| {
                 for [one, two] in [[one, two], [two, one]] {
-                    is_affected[one.to_usize()] |= reaches(one, two, shared);
+                    is_affected[one.index()] |= reaches(one, two, shared);
                 }
             })?;
             return Ok(is_affected);
@@ -49,53 +50,49 @@ impl Discovery<'_> {
             score: Score::Containment,
             ..self.options.measure
         };
-        let itself = |item: usize, each: &mut dyn FnMut(u32)| each(item.to_u32());
-        let work =
-            |join: &Join<'_>, scratch: &mut JoinScratch, item: usize, found: &mut Vec<u32>| {
-                let join = Join {
-                    measure: &either,
-                    ..*join
-                };
-                join.for_each_short(scratch, item.to_u32(), first_long, |other, shared| {
-                    if reaches(other, item.to_u32(), shared) {
-                        found.push(other);
-                    }
-                });
+        let itself =
+            |item: usize, each: &mut dyn FnMut(ContentNo)| each(ContentNo::from_index(item));
+        let work = |join: &Join<'_>,
+                    scratch: &mut JoinScratch,
+                    item: usize,
+                    found: &mut Vec<ContentNo>| {
+            let content = ContentNo::from_index(item);
+            let join = Join {
+                measure: &either,
+                ..*join
             };
+            join.for_each_short(scratch, content, first_long, |other, shared| {
+                if reaches(other, content, shared) {
+                    found.push(other);
+                }
+            });
+        };
         self.in_lots(
             changed.to_usize(),
             itself,
             work,
             |found| 4 * found.len().to_u64(),
-            |found: Vec<u32>| {
+            |found: Vec<ContentNo>| {
                 found
                     .into_iter()
-                    .for_each(|content| is_affected[content.to_usize()] = true);
+                    .for_each(|content| is_affected[content.index()] = true);
                 Ok(())
             },
         )?;
         Ok(is_affected)
     }
 
-    /// The first long set; all after it are long.
-    fn first_long(&self) -> u32 {
-        let sets = self.sets.sets();
-        (0..sets)
-            .find(|&set| self.sets.members(set).len() > self.long_set)
-            .unwrap_or(sets)
-    }
-
     /// For each content: the number of its blots in long sets that have a changed content.
-    fn long_blots_of(&self, changed: u32, first_long: u32) -> Vec<u32> {
+    fn long_blots_of(&self, changed: u32, first_long: SetRank) -> Vec<u32> {
         let mut blots = vec![0_u32; self.sets.contents()];
-        for set in first_long..self.sets.sets() {
+        for set in self.sets.sets().skip(first_long.index()) {
             let members = self.sets.members(set);
             if members
                 .iter()
-                .any(|&rank| self.sets.content_of_rank(rank) < changed)
+                .any(|&rank| self.sets.content_of_rank(rank).get() < changed)
             {
                 for &rank in members {
-                    let blots = &mut blots[self.sets.content_of_rank(rank).to_usize()];
+                    let blots = &mut blots[self.sets.content_of_rank(rank).index()];
                     *blots = blots.saturating_add(self.sets.weight(set));
                 }
             }
@@ -109,9 +106,9 @@ impl Join<'_> {
     fn for_each_short(
         &self,
         scratch: &mut JoinScratch,
-        content: u32,
-        first_long: u32,
-        mut each: impl FnMut(u32, u32),
+        content: ContentNo,
+        first_long: SetRank,
+        mut each: impl FnMut(ContentNo, u32),
     ) {
         scratch.prepare(self);
         let rank = self.ranked.rank_of(content);

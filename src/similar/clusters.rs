@@ -6,7 +6,7 @@ use super::{
     pair_filter::filtered_clusters,
     scores::Overlap,
 };
-use crate::base::ids::{ContentNo, DocNo};
+use crate::base::ids::{ContentNo, DocNo, SetRank};
 use crate::base::num::{ToU32, ToU64, ToUsize};
 use crate::{base::error::Result, index::View};
 use std::{cmp::Reverse, collections::HashMap};
@@ -39,9 +39,9 @@ impl KeepRule {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cluster {
     /// The document that is kept.
-    pub kept: u32,
+    pub kept: DocNo,
     /// All documents, in the order of the view.
-    pub members: Vec<u32>,
+    pub members: Vec<DocNo>,
     /// All documents but the one that is kept.
     pub dropped: Vec<ClusterDuplicate>,
 }
@@ -50,10 +50,10 @@ pub struct Cluster {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClusterDuplicate {
     /// The document.
-    pub document: u32,
+    pub document: DocNo,
     /// The document that is kept, if the two are a pair; else the next document on a shortest path
     /// to it. Of several, the one with the highest score.
-    pub duplicate_of: u32,
+    pub duplicate_of: DocNo,
     /// The number of blots that the two share.
     pub shared: u32,
     /// The score of the two.
@@ -71,7 +71,7 @@ pub fn clusters(
         return filtered_clusters(discovery, keep, sink);
     }
     let groups = groups(discovery)?;
-    let contents_of = |group: usize, each: &mut dyn FnMut(u32)| {
+    let contents_of = |group: usize, each: &mut dyn FnMut(ContentNo)| {
         groups[group].iter().for_each(|&content| each(content))
     };
     let work =
@@ -105,39 +105,39 @@ pub fn clusters(
 /// set is connected. It is joined in as many steps as it has members, and skipped when pairs are
 /// searched, as two contents that share it are in one group already. So a sentence that all
 /// documents share costs no pairs.
-fn groups(discovery: &Discovery<'_>) -> Result<Vec<Vec<u32>>> {
+fn groups(discovery: &Discovery<'_>) -> Result<Vec<Vec<ContentNo>>> {
     let lists = &discovery.sets;
     let mut groups = UnionFind::new(lists.contents());
-    let is_joined: Vec<bool> = (0..lists.sets())
-        .map(|set| joins_all(discovery, set))
-        .collect();
-    for set in (0..lists.sets()).filter(|&set| is_joined[set.to_usize()]) {
+    let is_joined: Vec<bool> = lists.sets().map(|set| joins_all(discovery, set)).collect();
+    for set in lists.sets().filter(|set| is_joined[set.index()]) {
         let members = lists.members(set);
         members.iter().for_each(|&rank| {
             groups.join(
-                lists.content_of_rank(members[0]),
-                lists.content_of_rank(rank),
+                lists.content_of_rank(members[0]).get(),
+                lists.content_of_rank(rank).get(),
             )
         });
     }
-    let itself = |content: usize, each: &mut dyn FnMut(u32)| each(content.to_u32());
+    let itself =
+        |content: usize, each: &mut dyn FnMut(ContentNo)| each(ContentNo::from_index(content));
     let work = |join: &Join<'_>,
                 scratch: &mut JoinScratch,
-                content: usize,
-                edges: &mut Vec<(u32, u32)>| {
+                item: usize,
+                edges: &mut Vec<(ContentNo, ContentNo)>| {
+        let content = ContentNo::from_index(item);
         let mut neighbours = Vec::new();
         join.neighbours_in(
             scratch,
-            content.to_u32(),
-            |set| !is_joined[set.to_usize()],
+            content,
+            |set| !is_joined[set.index()],
             &mut neighbours,
         );
         // A content may be its own neighbour: its documents are a pair.
         edges.extend(
             neighbours
                 .iter()
-                .filter(|other| other.content >= content.to_u32())
-                .map(|other| (content.to_u32(), other.content)),
+                .filter(|other| other.content >= content)
+                .map(|other| (content, other.content)),
         );
     };
     discovery.in_lots(
@@ -145,19 +145,19 @@ fn groups(discovery: &Discovery<'_>) -> Result<Vec<Vec<u32>>> {
         itself,
         work,
         |edges| 8 * edges.len().to_u64(),
-        |edges: Vec<(u32, u32)>| {
+        |edges: Vec<(ContentNo, ContentNo)>| {
             edges
                 .into_iter()
-                .for_each(|(one, two)| groups.join(one, two));
+                .for_each(|(one, two)| groups.join(one.get(), two.get()));
             Ok(())
         },
     )?;
-    Ok(groups.groups())
+    Ok(groups.groups(ContentNo::new))
 }
 
 /// Whether the smallest content of a set forms a pair with each other one by the blots of this set
 /// alone. If it does with the largest, it does with all.
-fn joins_all(discovery: &Discovery<'_>, set: u32) -> bool {
+fn joins_all(discovery: &Discovery<'_>, set: SetRank) -> bool {
     let lists = &discovery.sets;
     let overlap = Overlap {
         shared: lists.weight(set),
@@ -174,7 +174,7 @@ fn joins_all(discovery: &Discovery<'_>, set: u32) -> bool {
     }
 }
 
-/// A union-find structure; the least member of a group is its root.
+/// A union-find structure over contents or documents; the least member of a group is its root.
 pub(super) struct UnionFind {
     parent: Vec<u32>,
     is_joined: Vec<bool>,
@@ -197,9 +197,10 @@ impl UnionFind {
         of
     }
 
-    /// The groups of members that were joined, sorted by the first of each group.
-    pub fn groups(mut self) -> Vec<Vec<u32>> {
-        let (mut groups, mut place): (Vec<Vec<u32>>, HashMap<u32, usize>) =
+    /// The groups of members that were joined, sorted by the first of each group. `typed` gives a
+    /// member its type back.
+    pub fn groups<T>(mut self, typed: impl Fn(u32) -> T) -> Vec<Vec<T>> {
+        let (mut groups, mut place): (Vec<Vec<T>>, HashMap<u32, usize>) =
             (Vec::new(), HashMap::new());
         for member in 0..self.parent.len().to_u32() {
             if self.is_joined[member.to_usize()] {
@@ -207,7 +208,7 @@ impl UnionFind {
                 if at == groups.len() {
                     groups.push(Vec::new());
                 }
-                groups[at].push(member);
+                groups[at].push(typed(member));
             }
         }
         groups
@@ -232,11 +233,11 @@ struct ClusterTracer<'t, 'l> {
 }
 
 impl ClusterTracer<'_, '_> {
-    fn cluster(&mut self, group: &[u32], keep: KeepRule) -> Cluster {
-        let mut members: Vec<u32> = group
+    fn cluster(&mut self, group: &[ContentNo], keep: KeepRule) -> Cluster {
+        let mut members: Vec<DocNo> = group
             .iter()
-            .flat_map(|&content| self.view.documents_of(ContentNo::new(content)))
-            .map(|document| document.get())
+            .flat_map(|&content| self.view.documents_of(content))
+            .copied()
             .collect();
         members.sort_unstable();
         let kept = choose_kept(self.view, &members, keep);
@@ -245,7 +246,7 @@ impl ClusterTracer<'_, '_> {
             .iter()
             .filter(|&&document| document != kept)
             .map(|&document| {
-                let content = self.view.content_of(DocNo::new(document)).get();
+                let content = self.view.content_of(document);
                 let (duplicate_of, how) = reached
                     .get(&content)
                     .copied()
@@ -265,12 +266,16 @@ impl ClusterTracer<'_, '_> {
     }
 
     /// For each content of a group: the document from which it was reached, and what the two share.
-    fn trace(&mut self, group: &[u32], kept: u32) -> HashMap<u32, (u32, Neighbour)> {
-        let centre = self.view.content_of(DocNo::new(kept)).get();
+    fn trace(
+        &mut self,
+        group: &[ContentNo],
+        kept: DocNo,
+    ) -> HashMap<ContentNo, (DocNo, Neighbour)> {
+        let centre = self.view.content_of(kept);
         let mut reached = HashMap::from([(centre, (kept, self.join.self_neighbour(centre)))]);
         let (mut frontier, mut from) = (vec![centre], HashMap::from([(centre, kept)]));
         while reached.len() < group.len() && !frontier.is_empty() {
-            let mut found: HashMap<u32, (u32, Neighbour)> = HashMap::new();
+            let mut found: HashMap<ContentNo, (DocNo, Neighbour)> = HashMap::new();
             let mut neighbours = Vec::new();
             for &content in &frontier {
                 self.join.neighbours(self.scratch, content, &mut neighbours);
@@ -288,10 +293,7 @@ impl ClusterTracer<'_, '_> {
             frontier = found.keys().copied().collect();
             from = frontier
                 .iter()
-                .map(|&content| {
-                    let documents = self.view.documents_of(ContentNo::new(content));
-                    (content, documents[0].get())
-                })
+                .map(|&content| (content, self.view.documents_of(content)[0]))
                 .collect();
             reached.extend(found);
         }
@@ -300,9 +302,8 @@ impl ClusterTracer<'_, '_> {
 }
 
 /// The document that a rule keeps.
-pub(super) fn choose_kept(view: &View<'_>, members: &[u32], keep: KeepRule) -> u32 {
-    let tokens =
-        |document: u32| view.contents()[view.content_of(DocNo::new(document)).index()].tokens;
+pub(super) fn choose_kept(view: &View<'_>, members: &[DocNo], keep: KeepRule) -> DocNo {
+    let tokens = |document: DocNo| view.contents()[view.content_of(document).index()].tokens;
     let chosen = match keep {
         KeepRule::First => members.first(),
         KeepRule::Last => members.last(),

@@ -8,8 +8,8 @@ use super::{
     ranked_sets::{ContentSets, RankedSets},
     scores::Measure,
 };
-use crate::base::ids::DocNo;
-use crate::base::num::{ToU32, ToU64, ToUsize};
+use crate::base::ids::{ContentNo, DocNo};
+use crate::base::num::ToU64;
 use crate::{
     base::{
         error::{Error, Result},
@@ -133,13 +133,13 @@ impl<'v> Discovery<'v> {
     /// chunk of documents, in document order.
     pub fn for_each_document<R: Default + Send>(
         &self,
-        work: impl Fn(usize, &Arc<[Neighbour]>, &mut R) + Sync,
+        work: impl Fn(DocNo, &Arc<[Neighbour]>, &mut R) + Sync,
         weigh: impl Fn(&R) -> u64 + Sync,
         sink: impl FnMut(R) -> Result<()>,
     ) -> Result<()> {
         self.for_each_of(
             self.view.documents(),
-            |document| document,
+            DocNo::from_index,
             &[],
             work,
             weigh,
@@ -151,9 +151,9 @@ impl<'v> Discovery<'v> {
     /// orders, passes only the neighbours that can be among the first ones in one of them.
     pub fn for_each_listed<R: Default + Send>(
         &self,
-        documents: &[usize],
+        documents: &[DocNo],
         orders: &[LongSets],
-        work: impl Fn(usize, &Arc<[Neighbour]>, &mut R) + Sync,
+        work: impl Fn(DocNo, &Arc<[Neighbour]>, &mut R) + Sync,
         weigh: impl Fn(&R) -> u64 + Sync,
         sink: impl FnMut(R) -> Result<()>,
     ) -> Result<()> {
@@ -172,13 +172,13 @@ impl<'v> Discovery<'v> {
     pub fn for_each_best<R: Default + Send>(
         &self,
         count: usize,
-        work: impl Fn(usize, &Arc<[Neighbour]>, &mut R) + Sync,
+        work: impl Fn(DocNo, &Arc<[Neighbour]>, &mut R) + Sync,
         weigh: impl Fn(&R) -> u64 + Sync,
         sink: impl FnMut(R) -> Result<()>,
     ) -> Result<()> {
         self.for_each_of(
             self.view.documents(),
-            |document| document,
+            DocNo::from_index,
             &self.orders(count),
             work,
             weigh,
@@ -192,12 +192,12 @@ impl<'v> Discovery<'v> {
         if !self.pair_filter.is_empty() {
             return Vec::new();
         }
-        vec![self.order(count, (0..self.sets.contents().to_u32()).collect())]
+        vec![self.order(count, ContentNo::first(self.sets.contents()).collect())]
     }
 
     /// As [`Discovery::orders`], where only these contents are partners, and their order breaks
     /// ties.
-    pub fn order(&self, count: usize, contents: Vec<u32>) -> LongSets {
+    pub fn order(&self, count: usize, contents: Vec<ContentNo>) -> LongSets {
         LongSets::new(
             &self.sets,
             self.long_set,
@@ -210,45 +210,41 @@ impl<'v> Discovery<'v> {
     fn for_each_of<R: Default + Send>(
         &self,
         count: usize,
-        document_at: impl Fn(usize) -> usize + Sync,
+        document_at: impl Fn(usize) -> DocNo + Sync,
         orders: &[LongSets],
-        work: impl Fn(usize, &Arc<[Neighbour]>, &mut R) + Sync,
+        work: impl Fn(DocNo, &Arc<[Neighbour]>, &mut R) + Sync,
         weigh: impl Fn(&R) -> u64 + Sync,
         sink: impl FnMut(R) -> Result<()>,
     ) -> Result<()> {
         let cache = NeighbourCache::new(self.options.limits.memory_bytes / 8);
-        let find_neighbours = |join: &Join<'_>, scratch: &mut JoinScratch, content: u32| match (
-            orders,
-            &self.pair_counts,
-        ) {
-            ([], None) => neighbours(join, scratch, content),
-            (_, None) => join.best_neighbours(scratch, content, &ShortSetPartners::Joined, orders),
-            (_, Some(pair_counts)) => join.best_neighbours(
-                scratch,
-                content,
-                &ShortSetPartners::Counted(pair_counts),
+        let find_neighbours =
+            |join: &Join<'_>, scratch: &mut JoinScratch, content: ContentNo| match (
                 orders,
-            ),
-        };
-        let content_of = |item: usize, each: &mut dyn FnMut(u32)| {
-            each(
-                self.view
-                    .content_of(DocNo::from_index(document_at(item)))
-                    .get(),
-            )
+                &self.pair_counts,
+            ) {
+                ([], None) => neighbours(join, scratch, content),
+                (_, None) => {
+                    join.best_neighbours(scratch, content, &ShortSetPartners::Joined, orders)
+                }
+                (_, Some(pair_counts)) => join.best_neighbours(
+                    scratch,
+                    content,
+                    &ShortSetPartners::Counted(pair_counts),
+                    orders,
+                ),
+            };
+        let content_of = |item: usize, each: &mut dyn FnMut(ContentNo)| {
+            each(self.view.content_of(document_at(item)))
         };
         let find = |join: &Join<'_>, scratch: &mut JoinScratch, item: usize, out: &mut R| {
             let document = document_at(item);
-            let content = self.view.content_of(DocNo::from_index(document));
+            let content = self.view.content_of(document);
             let documents = self.view.documents_of(content);
             let neighbours = cache
-                .take(content.get())
-                .unwrap_or_else(|| find_neighbours(join, scratch, content.get()));
-            if documents
-                .last()
-                .is_some_and(|&last| last.index() > document)
-            {
-                cache.put(content.get(), &neighbours);
+                .take(content)
+                .unwrap_or_else(|| find_neighbours(join, scratch, content));
+            if documents.last().is_some_and(|&last| last > document) {
+                cache.put(content, &neighbours);
             }
             work(document, &neighbours, out);
         };
@@ -259,17 +255,15 @@ impl<'v> Discovery<'v> {
     /// with documents.
     pub fn for_each_content<R: Default + Send>(
         &self,
-        work: impl Fn(u32, &[Neighbour], &mut R) + Sync,
+        work: impl Fn(ContentNo, &[Neighbour], &mut R) + Sync,
         weigh: impl Fn(&R) -> u64 + Sync,
         sink: impl FnMut(R) -> Result<()>,
     ) -> Result<()> {
-        let own_content = |content: usize, each: &mut dyn FnMut(u32)| each(content.to_u32());
-        let find = |join: &Join<'_>, scratch: &mut JoinScratch, content: usize, out: &mut R| {
-            work(
-                content.to_u32(),
-                &neighbours(join, scratch, content.to_u32()),
-                out,
-            );
+        let own_content =
+            |content: usize, each: &mut dyn FnMut(ContentNo)| each(ContentNo::from_index(content));
+        let find = |join: &Join<'_>, scratch: &mut JoinScratch, item: usize, out: &mut R| {
+            let content = ContentNo::from_index(item);
+            work(content, &neighbours(join, scratch, content), out);
         };
         self.in_lots(self.sets.contents(), own_content, find, weigh, sink)
     }
@@ -279,7 +273,7 @@ impl<'v> Discovery<'v> {
     pub(super) fn in_lots<R: Default + Send>(
         &self,
         count: usize,
-        contents_of: impl Fn(usize, &mut dyn FnMut(u32)) + Sync,
+        contents_of: impl Fn(usize, &mut dyn FnMut(ContentNo)) + Sync,
         work: impl Fn(&Join<'_>, &mut JoinScratch, usize, &mut R) + Sync,
         weigh: impl Fn(&R) -> u64 + Sync,
         mut sink: impl FnMut(R) -> Result<()>,
@@ -333,7 +327,7 @@ impl<'v> Discovery<'v> {
     fn next_lot(
         &self,
         items: Range<usize>,
-        contents_of: &impl Fn(usize, &mut dyn FnMut(u32)),
+        contents_of: &impl Fn(usize, &mut dyn FnMut(ContentNo)),
     ) -> (Range<usize>, ContentSets) {
         let limit =
             (self.options.limits.memory_bytes / 4 / 4).max(self.sets.members_count() / MOST_LOTS);
@@ -343,7 +337,7 @@ impl<'v> Discovery<'v> {
             added.clear();
             contents_of(item, &mut |content| {
                 let rank = self.sets.rank_of(content);
-                if !std::mem::replace(&mut is_wanted[rank.to_usize()], true) {
+                if !std::mem::replace(&mut is_wanted[rank.index()], true) {
                     sum += u64::from(self.sets.set_count(rank));
                     added.push(rank);
                 }
@@ -351,19 +345,19 @@ impl<'v> Discovery<'v> {
             if sum > limit && end > items.start {
                 added
                     .iter()
-                    .for_each(|&rank| is_wanted[rank.to_usize()] = false);
+                    .for_each(|rank| is_wanted[rank.index()] = false);
                 break;
             }
             end = item + 1;
         }
         (
             items.start..end,
-            self.sets.content_sets(|rank| is_wanted[rank.to_usize()]),
+            self.sets.content_sets(|rank| is_wanted[rank.index()]),
         )
     }
 }
 
-fn neighbours(join: &Join<'_>, scratch: &mut JoinScratch, content: u32) -> Arc<[Neighbour]> {
+fn neighbours(join: &Join<'_>, scratch: &mut JoinScratch, content: ContentNo) -> Arc<[Neighbour]> {
     let mut found = Vec::new();
     join.neighbours(scratch, content, &mut found);
     found.into()
@@ -375,11 +369,11 @@ struct NeighbourCache {
     cache: Mutex<CachedNeighbours>,
 }
 
-#[derive(Default)]
 /// The neighbours of each content, and their size.
+#[derive(Default)]
 struct CachedNeighbours {
     bytes: u64,
-    neighbours: HashMap<u32, Arc<[Neighbour]>>,
+    neighbours: HashMap<ContentNo, Arc<[Neighbour]>>,
 }
 
 impl NeighbourCache {
@@ -390,14 +384,14 @@ impl NeighbourCache {
         }
     }
 
-    fn take(&self, content: u32) -> Option<Arc<[Neighbour]>> {
+    fn take(&self, content: ContentNo) -> Option<Arc<[Neighbour]>> {
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         let found = cache.neighbours.remove(&content)?;
         cache.bytes -= size_of_val(&found[..]).to_u64();
         Some(found)
     }
 
-    fn put(&self, content: u32, neighbours: &Arc<[Neighbour]>) {
+    fn put(&self, content: ContentNo, neighbours: &Arc<[Neighbour]>) {
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = size_of_val(&neighbours[..]).to_u64();
         if cache.bytes + bytes <= self.bytes_limit

@@ -13,6 +13,7 @@ use super::{
     ranked_sets::{ContentSets, RankedSets},
     scores::{DocumentSize, Measure, Overlap, Score},
 };
+use crate::base::ids::{ContentNo, ContentRank, SetRank};
 use crate::base::num::{ToU32, ToU64, ToUsize};
 
 /// The decision on a document. Kept documents are numbered in the order in which they were visited.
@@ -51,7 +52,7 @@ pub struct DuplicateFilter<'l> {
     starts: Vec<usize>,
     counts: Vec<u32>,
     /// The rank of each kept document.
-    ranks: Vec<u32>,
+    ranks: Vec<ContentRank>,
     /// For each content: the kept document with it.
     kept_of_content: Vec<Option<u32>>,
     /// The blots that each kept document shares with the visited one; 0 unless it is a candidate.
@@ -65,7 +66,8 @@ impl<'l> DuplicateFilter<'l> {
     /// Keeps all documents until they are visited. `measure`: [`Score::Inclusion`], the share of
     /// the dropped document, or [`Score::Jaccard`].
     pub fn new(ranked: &'l RankedSets, measure: Measure) -> Self {
-        let starts: Vec<usize> = (0..ranked.sets())
+        let starts: Vec<usize> = ranked
+            .sets()
             .scan(0, |end, set| {
                 let start = *end;
                 *end += ranked.members(set).len();
@@ -88,9 +90,9 @@ impl<'l> DuplicateFilter<'l> {
     }
 
     /// Decides on the next document, given its content.
-    pub fn visit(&mut self, content: u32) -> DuplicateDecision {
+    pub fn visit(&mut self, content: ContentNo) -> DuplicateDecision {
         let rank = self.ranked.rank_of(content);
-        if let Some(of) = self.kept_of_content[content.to_usize()] {
+        if let Some(of) = self.kept_of_content[content.index()] {
             return DuplicateDecision::ExactDuplicate {
                 of,
                 shared: self.ranked.size(rank).blots,
@@ -103,27 +105,27 @@ impl<'l> DuplicateFilter<'l> {
         decision
     }
 
-    fn keep(&mut self, rank: u32, content: u32) {
+    fn keep(&mut self, rank: ContentRank, content: ContentNo) {
         let number = self.ranks.len().to_u32();
-        self.kept_of_content[content.to_usize()] = Some(number);
+        self.kept_of_content[content.index()] = Some(number);
         self.ranks.push(rank);
         self.shared.push(0);
         for &set in self.content_sets.of(rank) {
-            let count = &mut self.counts[set.to_usize()];
-            self.kept_members[self.starts[set.to_usize()] + count.to_usize()] = number;
+            let count = &mut self.counts[set.index()];
+            self.kept_members[self.starts[set.index()] + count.to_usize()] = number;
             *count += 1;
         }
     }
 
     /// Finds the kept document that has most of this one, if that is enough.
-    fn nearest(&mut self, rank: u32) -> DuplicateDecision {
+    fn nearest(&mut self, rank: ContentRank) -> DuplicateDecision {
         let content_sets = std::mem::take(&mut self.content_sets);
         let decision = self.nearest_in(self.ranked.size(rank), content_sets.of(rank));
         self.content_sets = content_sets;
         decision
     }
 
-    fn nearest_in(&mut self, size: DocumentSize, sets: &[u32]) -> DuplicateDecision {
+    fn nearest_in(&mut self, size: DocumentSize, sets: &[SetRank]) -> DuplicateDecision {
         let mut remaining: u32 = sets
             .iter()
             .fold(0, |sum, &set| sum.saturating_add(self.ranked.weight(set)));
@@ -133,9 +135,9 @@ impl<'l> DuplicateFilter<'l> {
             if !can_add && candidates.is_empty() {
                 break;
             }
-            let start = self.starts[set.to_usize()];
+            let start = self.starts[set.index()];
             let kept_members =
-                &self.kept_members[start..start + self.counts[set.to_usize()].to_usize()];
+                &self.kept_members[start..start + self.counts[set.index()].to_usize()];
             let weight = self.ranked.weight(set);
             if can_add {
                 self.work += kept_members.len().to_u64();

@@ -11,13 +11,14 @@ use super::{
     ranked_sets::{ContentSets, RankedSets},
     scores::{DocumentSize, Measure, Overlap},
 };
+use crate::base::ids::{ContentNo, ContentRank, SetRank};
 use crate::base::num::{ToU64, ToUsize};
 
 /// A content that scores at least the threshold.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Neighbour {
     /// The content.
-    pub content: u32,
+    pub content: ContentNo,
     /// The number of shared blots.
     pub shared: u32,
     /// The score.
@@ -40,7 +41,7 @@ pub struct Join<'l> {
 pub struct JoinScratch {
     shared: Vec<u32>,
     rarity: Vec<f64>,
-    candidates: Vec<u32>,
+    candidates: Vec<ContentRank>,
     /// For each set: the overlap that this set and all after it can add.
     pub(super) remaining: Vec<Overlap>,
     /// The number of visited members of sets: where the time goes.
@@ -55,44 +56,40 @@ impl JoinScratch {
         }
     }
 
-    fn overlap(&self, rank: u32) -> Overlap {
+    fn overlap(&self, rank: ContentRank) -> Overlap {
         Overlap {
-            shared: self.shared[rank.to_usize()],
-            rarity: self
-                .rarity
-                .get(rank.to_usize())
-                .copied()
-                .unwrap_or_default(),
+            shared: self.shared[rank.index()],
+            rarity: self.rarity.get(rank.index()).copied().unwrap_or_default(),
         }
     }
 
-    fn clear(&mut self, rank: u32) {
-        self.shared[rank.to_usize()] = 0;
-        if let Some(rarity) = self.rarity.get_mut(rank.to_usize()) {
+    fn clear(&mut self, rank: ContentRank) {
+        self.shared[rank.index()] = 0;
+        if let Some(rarity) = self.rarity.get_mut(rank.index()) {
             *rarity = 0.0;
         }
     }
 
-    fn add(&mut self, rank: u32, more: Overlap) {
-        let shared = &mut self.shared[rank.to_usize()];
+    fn add(&mut self, rank: ContentRank, more: Overlap) {
+        let shared = &mut self.shared[rank.index()];
         *shared = shared.wrapping_add(more.shared);
-        if let Some(rarity) = self.rarity.get_mut(rank.to_usize()) {
+        if let Some(rarity) = self.rarity.get_mut(rank.index()) {
             *rarity += more.rarity;
         }
     }
 
     /// Calls `each` with every candidate and the blots it shares, and clears it.
-    pub(super) fn drain_candidates(&mut self, mut each: impl FnMut(u32, u32)) {
+    pub(super) fn drain_candidates(&mut self, mut each: impl FnMut(ContentRank, u32)) {
         let mut candidates = std::mem::take(&mut self.candidates);
         for rank in candidates.drain(..) {
-            each(rank, self.shared[rank.to_usize()]);
+            each(rank, self.shared[rank.index()]);
             self.clear(rank);
         }
         self.candidates = candidates;
     }
 
     /// Whether no other content is a candidate.
-    pub(super) fn has_no_candidate_but(&self, rank: u32) -> bool {
+    pub(super) fn has_no_candidate_but(&self, rank: ContentRank) -> bool {
         self.candidates.iter().all(|&candidate| candidate == rank)
     }
 
@@ -101,8 +98,8 @@ impl JoinScratch {
     }
 
     /// Whether it is no candidate.
-    pub(super) fn is_no_candidate(&self, rank: u32) -> bool {
-        self.shared[rank.to_usize()] == 0
+    pub(super) fn is_no_candidate(&self, rank: ContentRank) -> bool {
+        self.shared[rank.index()] == 0
     }
 
     /// The number of blots that at least `count` candidates share; 0 if there are fewer candidates.
@@ -113,7 +110,7 @@ impl JoinScratch {
         let mut shared: Vec<u32> = self
             .candidates
             .iter()
-            .map(|&rank| self.shared[rank.to_usize()])
+            .map(|&rank| self.shared[rank.index()])
             .collect();
         *shared
             .select_nth_unstable_by(count - 1, |one, two| two.cmp(one))
@@ -124,7 +121,7 @@ impl JoinScratch {
     pub(super) fn retain(&mut self, is_kept: impl Fn(u32) -> bool) {
         let mut candidates = std::mem::take(&mut self.candidates);
         candidates.retain(|&rank| {
-            let is_kept = is_kept(self.shared[rank.to_usize()]);
+            let is_kept = is_kept(self.shared[rank.index()]);
             if !is_kept {
                 self.clear(rank);
             }
@@ -135,9 +132,14 @@ impl JoinScratch {
 }
 
 impl Join<'_> {
-    /// Replaces `out` by the neighbours of a content, sorted by number. The content self_neighbour is one
+    /// Replaces `out` by the neighbours of a content, sorted by number. The content itself is one
     /// if it has several documents.
-    pub fn neighbours(&self, scratch: &mut JoinScratch, content: u32, out: &mut Vec<Neighbour>) {
+    pub fn neighbours(
+        &self,
+        scratch: &mut JoinScratch,
+        content: ContentNo,
+        out: &mut Vec<Neighbour>,
+    ) {
         self.neighbours_in(scratch, content, |_| true, out);
     }
 
@@ -145,15 +147,15 @@ impl Join<'_> {
     pub(super) fn neighbours_in(
         &self,
         scratch: &mut JoinScratch,
-        content: u32,
-        is_used: impl Fn(u32) -> bool,
+        content: ContentNo,
+        is_used: impl Fn(SetRank) -> bool,
         out: &mut Vec<Neighbour>,
     ) {
         out.clear();
         scratch.prepare(self);
         let rank = self.ranked.rank_of(content);
         let all = self.content_sets.of(rank);
-        let used: Vec<u32>;
+        let used: Vec<SetRank>;
         let sets = if all.iter().all(|&set| is_used(set)) {
             all
         } else {
@@ -165,8 +167,8 @@ impl Join<'_> {
     }
 
     /// Adds shared blots to a content, which becomes a candidate.
-    pub(super) fn add_candidate(&self, scratch: &mut JoinScratch, rank: u32, shared: u32) {
-        if scratch.shared[rank.to_usize()] == 0 {
+    pub(super) fn add_candidate(&self, scratch: &mut JoinScratch, rank: ContentRank, shared: u32) {
+        if scratch.shared[rank.index()] == 0 {
             scratch.candidates.push(rank);
         }
         scratch.add(
@@ -178,12 +180,12 @@ impl Join<'_> {
         );
     }
 
-    /// Adds the accepted candidates to `out`, and the content self_neighbour if it has several documents;
+    /// Adds the accepted candidates to `out`, and the content itself if it has several documents;
     /// sorts `out` by content and clears all candidates.
     pub(super) fn accept_candidates(
         &self,
         scratch: &mut JoinScratch,
-        rank: u32,
+        rank: ContentRank,
         out: &mut Vec<Neighbour>,
     ) {
         let mut candidates = std::mem::take(&mut scratch.candidates);
@@ -200,8 +202,8 @@ impl Join<'_> {
         out.sort_unstable_by_key(|neighbour| neighbour.content);
     }
 
-    /// The neighbour that a content is to self_neighbour, whether or not it is accepted.
-    pub fn self_neighbour(&self, content: u32) -> Neighbour {
+    /// The neighbour that a content is to itself, whether or not it is accepted.
+    pub fn self_neighbour(&self, content: ContentNo) -> Neighbour {
         let rank = self.ranked.rank_of(content);
         let (size, overlap) = (self.ranked.size(rank), self.self_overlap(rank));
         Neighbour {
@@ -211,7 +213,7 @@ impl Join<'_> {
         }
     }
 
-    fn self_overlap(&self, rank: u32) -> Overlap {
+    fn self_overlap(&self, rank: ContentRank) -> Overlap {
         let rarity = self
             .content_sets
             .of(rank)
@@ -226,7 +228,13 @@ impl Join<'_> {
     }
 
     /// Adds a candidate to `out` if it reaches the threshold.
-    fn accept(&self, rank: u32, other: u32, overlap: Overlap, out: &mut Vec<Neighbour>) {
+    fn accept(
+        &self,
+        rank: ContentRank,
+        other: ContentRank,
+        overlap: Overlap,
+        out: &mut Vec<Neighbour>,
+    ) {
         let sizes = [self.ranked.size(rank), self.ranked.size(other)];
         if self.measure.accepts(sizes[0], sizes[1], overlap) {
             let score = self.measure.score(sizes[0], sizes[1], overlap);
@@ -240,7 +248,13 @@ impl Join<'_> {
 
     /// Counts the blots shared in the first `count` sets, for every partner that can still reach
     /// the threshold.
-    pub(super) fn count(&self, scratch: &mut JoinScratch, rank: u32, sets: &[u32], count: usize) {
+    pub(super) fn count(
+        &self,
+        scratch: &mut JoinScratch,
+        rank: ContentRank,
+        sets: &[SetRank],
+        count: usize,
+    ) {
         let size = self.ranked.size(rank);
         let partners = self.ranked.large_enough(rank, self.measure);
         self.find_remaining(scratch, sets);
@@ -263,7 +277,7 @@ impl Join<'_> {
                 members.split_at(self.reachable_members(size, members, remaining));
             scratch.work += 1 + new_members.len().to_u64();
             for &other in new_members {
-                if scratch.shared[other.to_usize()] == 0 {
+                if scratch.shared[other.index()] == 0 {
                     scratch.candidates.push(other);
                 }
                 scratch.add(other, more);
@@ -275,7 +289,7 @@ impl Join<'_> {
     }
 
     /// Fills `scratch.remaining` for these sets.
-    pub(super) fn find_remaining(&self, scratch: &mut JoinScratch, sets: &[u32]) {
+    pub(super) fn find_remaining(&self, scratch: &mut JoinScratch, sets: &[SetRank]) {
         let mut remaining = Overlap::default();
         scratch.remaining.clear();
         scratch.remaining.extend(sets.iter().rev().map(|&set| {
@@ -287,8 +301,13 @@ impl Join<'_> {
     }
 
     /// The number of members that can reach the threshold with the remaining overlap alone.
-    fn reachable_members(&self, size: DocumentSize, members: &[u32], remaining: Overlap) -> usize {
-        let can_reach = |&other: &u32| {
+    fn reachable_members(
+        &self,
+        size: DocumentSize,
+        members: &[ContentRank],
+        remaining: Overlap,
+    ) -> usize {
+        let can_reach = |&other: &ContentRank| {
             self.measure
                 .can_reach(size, self.ranked.size(other), remaining)
         };
@@ -303,7 +322,7 @@ impl Join<'_> {
         &self,
         scratch: &mut JoinScratch,
         size: DocumentSize,
-        members: &[u32],
+        members: &[ContentRank],
         remaining: Overlap,
         more: Overlap,
     ) {
@@ -314,7 +333,7 @@ impl Join<'_> {
         scratch.work += steps.min(members.len()).to_u64();
         if steps >= members.len() {
             for &other in members {
-                if scratch.shared[other.to_usize()] > 0 {
+                if scratch.shared[other.index()] > 0 {
                     scratch.add(other, more);
                 }
             }

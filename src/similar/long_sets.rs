@@ -29,6 +29,7 @@ use super::{
     ranked_sets::RankedSets,
     scores::Overlap,
 };
+use crate::base::ids::{ContentNo, SetRank};
 use crate::base::num::{ToU32, ToUsize};
 use std::{
     cmp::Reverse,
@@ -52,11 +53,11 @@ type Placed = (u32, u32);
 /// Memory: 4 bytes per member of a long set, 8 per content, and the cache.
 pub struct LongSets {
     /// The first long set; all after it are long.
-    first: u32,
+    first: SetRank,
     places: Vec<u32>,
     ends: Vec<usize>,
     /// The content of each place.
-    content_of_rank: Vec<u32>,
+    content_at: Vec<ContentNo>,
     /// The place of each content; [`ABSENT`] for contents that are no partners.
     place_of: Vec<u32>,
     /// The number of contents to find.
@@ -79,7 +80,7 @@ struct BestPartners {
 /// The best partners of each collection of long sets.
 struct BestPartnersCache {
     most_bytes: usize,
-    best: Mutex<HashMap<Box<[u32]>, BestPartners>>,
+    best: Mutex<HashMap<Box<[SetRank]>, BestPartners>>,
 }
 
 impl LongSets {
@@ -88,26 +89,23 @@ impl LongSets {
     pub fn new(
         lists: &RankedSets,
         long: usize,
-        order: Vec<u32>,
+        order: Vec<ContentNo>,
         count: usize,
         memory_bytes: u64,
     ) -> Self {
         let mut place_of = vec![ABSENT; lists.contents()];
         (0..)
             .zip(&order)
-            .for_each(|(place, &content)| place_of[content.to_usize()] = place);
-        let sets = lists.sets();
-        let first = (0..sets)
-            .find(|&set| lists.members(set).len() > long)
-            .unwrap_or(sets);
+            .for_each(|(place, content)| place_of[content.index()] = place);
+        let first = lists.first_long(long);
         let (mut places, mut ends) = (Vec::new(), Vec::new());
-        for set in first..sets {
+        for set in lists.sets().skip(first.index()) {
             let start = places.len();
             places.extend(
                 lists
                     .members(set)
                     .iter()
-                    .map(|&rank| place_of[lists.content_of_rank(rank).to_usize()])
+                    .map(|&rank| place_of[lists.content_of_rank(rank).index()])
                     .filter(|&place| place != ABSENT),
             );
             places[start..].sort_unstable();
@@ -121,7 +119,7 @@ impl LongSets {
             first,
             places,
             ends,
-            content_of_rank: order,
+            content_at: order,
             place_of,
             count: count.saturating_add(1),
             remembered,
@@ -129,23 +127,23 @@ impl LongSets {
     }
 
     /// The number of short sets among the sets of a content, which are sorted rarest first.
-    fn short(&self, sets: &[u32]) -> usize {
+    fn short(&self, sets: &[SetRank]) -> usize {
         sets.partition_point(|&set| set < self.first)
     }
 
-    fn places(&self, set: u32) -> &[u32] {
-        let at = (set - self.first).to_usize();
+    fn places(&self, set: SetRank) -> &[u32] {
+        let at = set.index() - self.first.index();
         let start = if at == 0 { 0 } else { self.ends[at - 1] };
         &self.places[start..self.ends[at]]
     }
 
     /// Whether every content may be a partner.
     fn has_all(&self) -> bool {
-        self.content_of_rank.len() == self.place_of.len()
+        self.content_at.len() == self.place_of.len()
     }
 
     /// The contents that share most blots of some long sets alone.
-    fn best(&self, lists: &RankedSets, sets: &[u32]) -> BestPartners {
+    fn best(&self, lists: &RankedSets, sets: &[SetRank]) -> BestPartners {
         if let Some(found) = self.remembered.get(sets) {
             return found;
         }
@@ -158,7 +156,7 @@ impl LongSets {
             .collect();
         let placed = LongSetWalk::new(walked, self.count).run();
         let neighbour = |&(place, shared): &Placed| Neighbour {
-            content: self.content_of_rank[place.to_usize()],
+            content: self.content_at[place.to_usize()],
             shared,
             score: 0.0,
         };
@@ -174,7 +172,7 @@ impl LongSets {
 }
 
 impl BestPartnersCache {
-    fn get(&self, sets: &[u32]) -> Option<BestPartners> {
+    fn get(&self, sets: &[SetRank]) -> Option<BestPartners> {
         self.best
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -184,7 +182,7 @@ impl BestPartnersCache {
 
     /// Clears the cache when it is full: documents with the same long sets are mostly close to each
     /// other.
-    fn put(&self, sets: &[u32], found: &BestPartners) {
+    fn put(&self, sets: &[SetRank], found: &BestPartners) {
         let mut best = self.best.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = 4 * sets.len()
             + size_of_val(&found.placed[..])
@@ -343,7 +341,7 @@ impl Join<'_> {
     pub(super) fn best_neighbours(
         &self,
         scratch: &mut JoinScratch,
-        content: u32,
+        content: ContentNo,
         short_partners: &ShortSetPartners<'_>,
         orders: &[LongSets],
     ) -> Arc<[Neighbour]> {
@@ -399,7 +397,7 @@ impl Join<'_> {
         }
         for (order, best) in orders.iter().zip(&best) {
             for &(place, shared) in best.placed.iter() {
-                let other = self.ranked.rank_of(order.content_of_rank[place.to_usize()]);
+                let other = self.ranked.rank_of(order.content_at[place.to_usize()]);
                 if scratch.is_no_candidate(other) {
                     self.add_candidate(scratch, other, shared);
                 }

@@ -7,7 +7,7 @@ use super::{
     table_rows::table_rows,
 };
 use crate::base::ids::{ContentNo, DocNo};
-use crate::base::num::{ToU32, ToU64, ToUsize};
+use crate::base::num::ToU64;
 use crate::{base::error::Result, index::View};
 use std::{cmp::Reverse, collections::HashMap};
 
@@ -28,11 +28,9 @@ impl PairFilter {
     }
 
     /// Whether to report a pair of documents.
-    pub fn allows(&self, a: u32, b: u32) -> bool {
-        let is_apart =
-            self.groups.is_empty() || self.groups[a.to_usize()] != self.groups[b.to_usize()];
-        is_apart
-            && (self.is_new.is_empty() || self.is_new[a.to_usize()] || self.is_new[b.to_usize()])
+    pub fn allows(&self, a: DocNo, b: DocNo) -> bool {
+        let is_apart = self.groups.is_empty() || self.groups[a.index()] != self.groups[b.index()];
+        is_apart && (self.is_new.is_empty() || self.is_new[a.index()] || self.is_new[b.index()])
     }
 
     /// All partners of a document that the filter allows, in document order, each with its
@@ -41,14 +39,13 @@ impl PairFilter {
         &self,
         view: &View<'_>,
         neighbours: &'n [Neighbour],
-        document: usize,
-    ) -> Vec<(u32, &'n Neighbour)> {
-        let is_wanted =
-            |other: u32| other.to_usize() != document && self.allows(document.to_u32(), other);
+        document: DocNo,
+    ) -> Vec<(DocNo, &'n Neighbour)> {
+        let is_wanted = |other: DocNo| other != document && self.allows(document, other);
         let documents = |neighbour: &'n Neighbour| {
-            view.documents_of(ContentNo::new(neighbour.content))
+            view.documents_of(neighbour.content)
                 .iter()
-                .map(move |other| (other.get(), neighbour))
+                .map(move |&other| (other, neighbour))
         };
         let mut partners: Vec<_> = neighbours
             .iter()
@@ -72,26 +69,28 @@ pub(super) fn filtered_clusters(
     let view = discovery.view;
     let mut sets = UnionFind::new(view.documents());
     discovery.for_each_document(
-        |document, neighbours, edges: &mut Vec<(u32, u32)>| {
+        |document, neighbours, edges: &mut Vec<(DocNo, DocNo)>| {
             let partners = discovery.pair_filter.partners(view, neighbours, document);
             edges.extend(
                 partners
                     .iter()
-                    .filter(|(other, _)| other.to_usize() > document)
-                    .map(|&(other, _)| (document.to_u32(), other)),
+                    .filter(|&&(other, _)| other > document)
+                    .map(|&(other, _)| (document, other)),
             );
         },
         |edges| 8 * edges.len().to_u64(),
         |edges| {
-            edges.into_iter().for_each(|(one, two)| sets.join(one, two));
+            edges
+                .into_iter()
+                .for_each(|(one, two)| sets.join(one.get(), two.get()));
             Ok(())
         },
     )?;
-    let groups = sets.groups();
-    let contents_of = |group: usize, each: &mut dyn FnMut(u32)| {
+    let groups = sets.groups(DocNo::new);
+    let contents_of = |group: usize, each: &mut dyn FnMut(ContentNo)| {
         groups[group]
             .iter()
-            .for_each(|&at| each(view.content_of(DocNo::from_index(at.to_usize())).get()))
+            .for_each(|&document| each(view.content_of(document)))
     };
     let work =
         |join: &Join<'_>, scratch: &mut JoinScratch, group: usize, out: &mut Vec<Cluster>| {
@@ -115,27 +114,20 @@ fn cluster(
     discovery: &Discovery<'_>,
     join: &Join<'_>,
     scratch: &mut JoinScratch,
-    members: &[u32],
+    members: &[DocNo],
     keep: KeepRule,
 ) -> Cluster {
     let kept = choose_kept(discovery.view, members, keep);
-    let mut reached: HashMap<u32, (u32, Neighbour)> = HashMap::new();
+    let mut reached: HashMap<DocNo, (DocNo, Neighbour)> = HashMap::new();
     let (mut frontier, mut neighbours) = (vec![kept], Vec::new());
     while reached.len() + 1 < members.len() && !frontier.is_empty() {
-        let mut found: HashMap<u32, (u32, Neighbour)> = HashMap::new();
+        let mut found: HashMap<DocNo, (DocNo, Neighbour)> = HashMap::new();
         for &from in &frontier {
-            join.neighbours(
-                scratch,
-                discovery
-                    .view
-                    .content_of(DocNo::from_index(from.to_usize()))
-                    .get(),
-                &mut neighbours,
-            );
+            join.neighbours(scratch, discovery.view.content_of(from), &mut neighbours);
             for (document, &how) in
                 discovery
                     .pair_filter
-                    .partners(discovery.view, &neighbours, from.to_usize())
+                    .partners(discovery.view, &neighbours, from)
             {
                 if document == kept || reached.contains_key(&document) {
                     continue;
@@ -169,21 +161,17 @@ impl Discovery<'_> {
     /// The partners of a document that come after it, in order, each with its neighbour.
     pub fn partners_after<'n>(
         &self,
-        document: usize,
+        document: DocNo,
         neighbours: &'n [Neighbour],
-    ) -> Vec<(u32, &'n Neighbour)> {
+    ) -> Vec<(DocNo, &'n Neighbour)> {
         let mut partners = Vec::new();
         for neighbour in neighbours {
-            let documents = self.view.documents_of(ContentNo::new(neighbour.content));
-            let after = documents.partition_point(|&other| other.index() <= document);
-            partners.extend(
-                documents[after..]
-                    .iter()
-                    .map(|other| (other.get(), neighbour)),
-            );
+            let documents = self.view.documents_of(neighbour.content);
+            let after = documents.partition_point(|&other| other <= document);
+            partners.extend(documents[after..].iter().map(|&other| (other, neighbour)));
         }
         if !self.pair_filter.is_empty() {
-            partners.retain(|&(other, _)| self.pair_filter.allows(document.to_u32(), other));
+            partners.retain(|&(other, _)| self.pair_filter.allows(document, other));
         }
         partners.sort_unstable_by_key(|partner| partner.0);
         partners
@@ -192,10 +180,10 @@ impl Discovery<'_> {
     /// The rows of a document's table.
     pub fn table_rows<'n>(
         &self,
-        document: usize,
+        document: DocNo,
         neighbours: &'n [Neighbour],
         count: usize,
-    ) -> Vec<(u32, &'n Neighbour)> {
+    ) -> Vec<(DocNo, &'n Neighbour)> {
         if self.pair_filter.is_empty() {
             return table_rows(self.view, neighbours, document, count);
         }

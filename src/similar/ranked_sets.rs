@@ -5,7 +5,7 @@
 //! have.
 
 use super::scores::{DocumentSize, Measure};
-use crate::base::ids::ContentNo;
+use crate::base::ids::{ContentNo, ContentRank, SetNo, SetRank};
 use crate::base::num::{ToF64, ToU32, ToU64, ToUsize};
 use crate::index::{View, posting::Sets};
 use std::ops::Range;
@@ -13,8 +13,8 @@ use std::ops::Range;
 /// All contents and all sets that count. Memory: 8 bytes per member of a set, about thirty per set
 /// and per content.
 pub struct RankedSets {
-    content_of_rank: Vec<u32>,
-    rank_of: Vec<u32>,
+    content_of_rank: Vec<ContentNo>,
+    rank_of: Vec<ContentRank>,
     /// The size of each content, by rank, as in all fields below.
     sizes: Vec<DocumentSize>,
     /// The number of documents of each content.
@@ -22,7 +22,7 @@ pub struct RankedSets {
     /// The sum of 1/df over the blots that no other content has.
     own_rarity: Vec<f64>,
     set_counts: Vec<u32>,
-    members: Vec<u32>,
+    members: Vec<ContentRank>,
     ends: Vec<usize>,
     weights: Vec<u32>,
     /// The weight of each set ÷ its df.
@@ -47,21 +47,20 @@ impl RankedSets {
     ) -> Self {
         let order = rarest_first(view, sets, max_df);
         let sizes = sizes(view, sets, max_df, ignored);
-        let mut content_of_rank: Vec<u32> = (0..sizes.len().to_u32()).collect();
-        content_of_rank.sort_by_key(|&content| sizes[content.to_usize()].blots);
-        let mut rank_of = vec![0; content_of_rank.len()];
-        content_of_rank
-            .iter()
-            .enumerate()
-            .for_each(|(rank, &content)| rank_of[content.to_usize()] = rank.to_u32());
+        let mut content_of_rank: Vec<_> = ContentNo::first(sizes.len()).collect();
+        content_of_rank.sort_by_key(|content| sizes[content.index()].blots);
+        let mut rank_of = vec![ContentRank::default(); content_of_rank.len()];
+        ContentRank::first(content_of_rank.len())
+            .zip(&content_of_rank)
+            .for_each(|(rank, content)| rank_of[content.index()] = rank);
         let mut lists = Self {
             sizes: content_of_rank
                 .iter()
-                .map(|&content| sizes[content.to_usize()])
+                .map(|content| sizes[content.index()])
                 .collect(),
             copies: content_of_rank
                 .iter()
-                .map(|&content| view.documents_of(ContentNo::new(content)).len().to_u32())
+                .map(|&content| view.documents_of(content).len().to_u32())
                 .collect(),
             own_rarity: vec![0.0; content_of_rank.len()],
             set_counts: vec![0; content_of_rank.len()],
@@ -75,7 +74,7 @@ impl RankedSets {
         for (df, set) in order {
             lists.push(
                 sets.get(set),
-                sets.uses()[set].to_u32(),
+                sets.uses()[set.index()].to_u32(),
                 df,
                 measure.score.needs_rarity(),
             );
@@ -91,7 +90,7 @@ impl RankedSets {
         self.members[start..].sort_unstable();
         self.members[start..]
             .iter()
-            .for_each(|&rank| self.set_counts[rank.to_usize()] += 1);
+            .for_each(|rank| self.set_counts[rank.index()] += 1);
         self.ends.push(self.members.len());
         self.weights.push(weight);
         if with_rarity {
@@ -102,11 +101,11 @@ impl RankedSets {
     /// Blots that only one content has are in as many documents as the content has.
     fn find_own_rarity(&mut self) {
         let mut posted = vec![0_u32; self.sizes.len()];
-        for set in 0..self.ends.len() {
-            let weight = self.weights[set];
-            self.members(set.to_u32()).iter().for_each(|&rank| {
-                posted[rank.to_usize()] = posted[rank.to_usize()].wrapping_add(weight)
-            });
+        for set in self.sets() {
+            let weight = self.weight(set);
+            for rank in self.members(set) {
+                posted[rank.index()] = posted[rank.index()].wrapping_add(weight);
+            }
         }
         for (rank, posted) in posted.into_iter().enumerate() {
             self.own_rarity[rank] = f64::from(self.sizes[rank].blots.saturating_sub(posted))
@@ -119,9 +118,17 @@ impl RankedSets {
         self.sizes.len()
     }
 
-    /// The number of sets.
-    pub(super) fn sets(&self) -> u32 {
-        self.ends.len().to_u32()
+    /// All sets, rarest first.
+    pub(super) fn sets(&self) -> impl DoubleEndedIterator<Item = SetRank> + ExactSizeIterator {
+        SetRank::first(self.ends.len())
+    }
+
+    /// The first set of more than `members` contents, or the rank after the last set. This set and
+    /// all after it count as long.
+    pub(super) fn first_long(&self, members: usize) -> SetRank {
+        self.sets()
+            .find(|&set| self.members(set).len() > members)
+            .unwrap_or(SetRank::from_index(self.ends.len()))
     }
 
     /// The number of members of all sets together.
@@ -132,82 +139,80 @@ impl RankedSets {
     /// Marks the contents that share a blot with one of the marked contents, and these themselves.
     pub fn sharing_with(&self, is_one: &[bool]) -> Vec<bool> {
         let mut found = is_one.to_vec();
-        for set in 0..self.ends.len().to_u32() {
+        for set in self.sets() {
             let members = self.members(set);
             if members
                 .iter()
-                .any(|&rank| is_one[self.content_of_rank(rank).to_usize()])
+                .any(|&rank| is_one[self.content_of_rank(rank).index()])
             {
                 members
                     .iter()
-                    .for_each(|&rank| found[self.content_of_rank(rank).to_usize()] = true);
+                    .for_each(|&rank| found[self.content_of_rank(rank).index()] = true);
             }
         }
         found
     }
 
     /// The rank of a content.
-    pub fn rank_of(&self, content: u32) -> u32 {
-        self.rank_of[content.to_usize()]
+    pub fn rank_of(&self, content: ContentNo) -> ContentRank {
+        self.rank_of[content.index()]
     }
 
     /// The content of a rank.
-    pub fn content_of_rank(&self, rank: u32) -> u32 {
-        self.content_of_rank[rank.to_usize()]
+    pub fn content_of_rank(&self, rank: ContentRank) -> ContentNo {
+        self.content_of_rank[rank.index()]
     }
 
     /// The size of a content.
-    pub fn size(&self, rank: u32) -> DocumentSize {
-        self.sizes[rank.to_usize()]
+    pub fn size(&self, rank: ContentRank) -> DocumentSize {
+        self.sizes[rank.index()]
     }
 
     /// The number of documents of a content.
-    pub fn copies(&self, rank: u32) -> u32 {
-        self.copies[rank.to_usize()]
+    pub fn copies(&self, rank: ContentRank) -> u32 {
+        self.copies[rank.index()]
     }
 
-    pub(super) fn own_rarity(&self, rank: u32) -> f64 {
-        self.own_rarity[rank.to_usize()]
+    pub(super) fn own_rarity(&self, rank: ContentRank) -> f64 {
+        self.own_rarity[rank.index()]
     }
 
     /// The number of sets of a content.
-    pub fn set_count(&self, rank: u32) -> u32 {
-        self.set_counts[rank.to_usize()]
+    pub fn set_count(&self, rank: ContentRank) -> u32 {
+        self.set_counts[rank.index()]
     }
 
     /// The ranks of the contents of a set, ascending.
-    pub(super) fn members(&self, set: u32) -> &[u32] {
-        let set = set.to_usize();
+    pub(super) fn members(&self, set: SetRank) -> &[ContentRank] {
+        let set = set.index();
         let start = if set == 0 { 0 } else { self.ends[set - 1] };
         &self.members[start..self.ends[set]]
     }
 
     /// The number of blots of a set.
-    pub(super) fn weight(&self, set: u32) -> u32 {
-        self.weights[set.to_usize()]
+    pub(super) fn weight(&self, set: SetRank) -> u32 {
+        self.weights[set.index()]
     }
 
     /// The sum of 1/df over the blots of a set; 0 unless the score needs it.
-    pub(super) fn rarity(&self, set: u32) -> f64 {
-        self.rarities
-            .get(set.to_usize())
-            .copied()
-            .unwrap_or_default()
+    pub(super) fn rarity(&self, set: SetRank) -> f64 {
+        self.rarities.get(set.index()).copied().unwrap_or_default()
     }
 
     /// The ranks of the contents that are not too small to be partners of `rank`.
-    pub(super) fn large_enough(&self, rank: u32, measure: &Measure) -> Range<u32> {
+    pub(super) fn large_enough(&self, rank: ContentRank, measure: &Measure) -> Range<ContentRank> {
         let size = self.size(rank);
-        self.sizes
-            .partition_point(|&other| measure.is_too_small(size, other))
-            .to_u32()..self.sizes.len().to_u32()
+        let first = self
+            .sizes
+            .partition_point(|&other| measure.is_too_small(size, other));
+        ContentRank::from_index(first)..ContentRank::from_index(self.sizes.len())
     }
 
     /// The sets of each wanted content, rarest first.
-    pub fn content_sets(&self, is_wanted: impl Fn(u32) -> bool) -> ContentSets {
+    pub fn content_sets(&self, is_wanted: impl Fn(ContentRank) -> bool) -> ContentSets {
         let mut ends = Vec::with_capacity(self.contents());
         let mut sum = 0;
-        for rank in 0..self.contents().to_u32() {
+        for rank in ContentRank::first(self.contents()) {
             // Until the content is filled this is its start; filling moves it to its end.
             ends.push(sum);
             sum += if is_wanted(rank) {
@@ -216,12 +221,12 @@ impl RankedSets {
                 0
             };
         }
-        let mut sets = vec![0; sum];
-        for set in 0..self.ends.len().to_u32() {
+        let mut sets = vec![SetRank::default(); sum];
+        for set in self.sets() {
             for &rank in self.members(set) {
                 if is_wanted(rank) {
-                    sets[ends[rank.to_usize()]] = set;
-                    ends[rank.to_usize()] += 1;
+                    sets[ends[rank.index()]] = set;
+                    ends[rank.index()] += 1;
                 }
             }
         }
@@ -229,16 +234,16 @@ impl RankedSets {
     }
 }
 
-/// The sets of some contents, by rank.
+/// The sets of some contents, by the rank of the content.
 #[derive(Default)]
 pub struct ContentSets {
-    sets: Vec<u32>,
+    sets: Vec<SetRank>,
     ends: Vec<usize>,
 }
 
 impl ContentSets {
-    pub(super) fn of(&self, rank: u32) -> &[u32] {
-        let rank = rank.to_usize();
+    pub(super) fn of(&self, rank: ContentRank) -> &[SetRank] {
+        let rank = rank.index();
         let start = if rank == 0 { 0 } else { self.ends[rank - 1] };
         &self.sets[start..self.ends[rank]]
     }
@@ -252,8 +257,8 @@ fn df(view: &View<'_>, set: &[u32]) -> u64 {
 }
 
 /// The sets that count with their df, sorted by df and number.
-fn rarest_first(view: &View<'_>, sets: &Sets, max_df: u64) -> Vec<(u64, usize)> {
-    let used = (0..sets.len()).filter(|&set| sets.uses()[set] > 0);
+fn rarest_first(view: &View<'_>, sets: &Sets, max_df: u64) -> Vec<(u64, SetNo)> {
+    let used = SetNo::first(sets.len()).filter(|set| sets.uses()[set.index()] > 0);
     let mut order: Vec<_> = used
         .map(|set| (df(view, sets.get(set)), set))
         .filter(|&(df, _)| df <= max_df)
@@ -279,7 +284,7 @@ fn sizes(view: &View<'_>, sets: &Sets, max_df: u64, ignored: &[u32]) -> Vec<Docu
         return sizes;
     }
     let (mut shared, mut left_out) = (vec![0_u64; sizes.len()], vec![0_u64; sizes.len()]);
-    for (set, &uses) in sets.uses().iter().enumerate() {
+    for (set, &uses) in SetNo::first(sets.len()).zip(sets.uses()) {
         let is_left_out = df(view, sets.get(set)) > max_df;
         for &content in sets.get(set) {
             shared[content.to_usize()] += uses;

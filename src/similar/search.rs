@@ -4,6 +4,7 @@
 //! is walked once, however many windows of a passage lead to it.
 
 use super::scores::{DocumentSize, Measure, Overlap};
+use crate::base::ids::SetNo;
 use crate::base::num::{ToF64, ToU32, ToUsize};
 use crate::{
     base::error::Result,
@@ -223,7 +224,7 @@ impl IndexSearch<'_> {
             scratch
                 .posted
                 .extend(found.iter().flatten().map(|posted| match *posted {
-                    BlotTarget::Set(set) => u64::from(set) << 1,
+                    BlotTarget::Set(set) => u64::from(set.get()) << 1,
                     BlotTarget::One(place) => u64::from(place) << 1 | 1,
                 }));
             if is_lean {
@@ -237,7 +238,7 @@ impl IndexSearch<'_> {
             let of = if key & 1 == 1 {
                 BlotTarget::One((key >> 1).to_u32())
             } else {
-                BlotTarget::Set((key >> 1).to_u32())
+                BlotTarget::Set(SetNo::new((key >> 1).to_u32()))
             };
             searched.places(of, &mut scratch.places)?;
             let counts = &mut scratch.segments[segment];

@@ -1,13 +1,12 @@
 //! Ranks the neighbours of a document to the rows of a table.
 
 use super::join::Neighbour;
-use crate::base::ids::ContentNo;
-use crate::base::num::ToUsize;
+use crate::base::ids::DocNo;
 use crate::index::View;
 use std::cmp::Reverse;
 
 /// The sort key of a row, shared blots and first document, and its neighbour.
-type Keyed<'n> = (Reverse<u32>, u32, &'n Neighbour);
+type Keyed<'n> = (Reverse<u32>, DocNo, &'n Neighbour);
 
 /// The `count` documents that share most with `document`, each with its neighbour: most shared
 /// first, then in document order.
@@ -16,14 +15,14 @@ type Keyed<'n> = (Reverse<u32>, u32, &'n Neighbour);
 pub fn table_rows<'n>(
     view: &View<'_>,
     neighbours: &'n [Neighbour],
-    document: usize,
+    document: DocNo,
     count: usize,
-) -> Vec<(u32, &'n Neighbour)> {
+) -> Vec<(DocNo, &'n Neighbour)> {
     // Looks up each key once: comparing through the view would look it up at every comparison.
     let key = |neighbour: &'n Neighbour| {
         (
             Reverse(neighbour.shared),
-            view.documents_of(ContentNo::new(neighbour.content))[0].get(),
+            view.documents_of(neighbour.content)[0],
             neighbour,
         )
     };
@@ -42,10 +41,10 @@ pub fn table_rows<'n>(
         for (_, _, neighbour) in equal {
             // The first documents of a content come before its others.
             rows.extend(
-                view.documents_of(ContentNo::new(neighbour.content))
+                view.documents_of(neighbour.content)
                     .iter()
                     .take(count + 1)
-                    .map(|other| (other.get(), *neighbour)),
+                    .map(|&other| (other, *neighbour)),
             );
         }
         rows[start..].sort_unstable_by_key(|row| row.0);
@@ -53,7 +52,7 @@ pub fn table_rows<'n>(
             break;
         }
     }
-    rows.retain(|row| row.0.to_usize() != document);
+    rows.retain(|row| row.0 != document);
     rows.truncate(count);
     rows
 }

@@ -6,7 +6,7 @@ use crate::{
     test_dir::TestDir,
 };
 use dedup::{
-    base::parallel::Limits,
+    base::{ids::DocNo, parallel::Limits},
     commands::{Extract, ExtractOptions, RowFormat, extract},
     index::{Index, View},
     report::{Format, GraphFormat},
@@ -212,9 +212,9 @@ fn repetitive_documents_score_one_with_their_copies() {
 
 /// Rows of the table by document: the other document and the shared blots, from all neighbours or
 /// from the best.
-fn rows(discovery: &Discovery<'_>, count: usize, from_best: bool) -> Vec<Vec<(u32, u32)>> {
-    type Made = Vec<Vec<(u32, u32)>>;
-    let work = |document: usize, neighbours: &Arc<[Neighbour]>, made: &mut Made| {
+fn rows(discovery: &Discovery<'_>, count: usize, from_best: bool) -> Vec<Vec<(DocNo, u32)>> {
+    type Made = Vec<Vec<(DocNo, u32)>>;
+    let work = |document: DocNo, neighbours: &Arc<[Neighbour]>, made: &mut Made| {
         made.push(
             discovery
                 .table_rows(document, neighbours, count)

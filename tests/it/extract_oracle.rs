@@ -3,7 +3,7 @@
 
 use crate::test_dir::TestDir;
 use dedup::{
-    base::{error::Problem, files::TempDir, parallel::Limits},
+    base::{error::Problem, files::TempDir, ids::ContentNo, parallel::Limits},
     commands::{
         BlotOptions, BuildOptions, Extract, ExtractOptions, Observer, RowFormat, Settings, build,
         extract,
@@ -444,7 +444,7 @@ fn visited_members(index: &Index, score: Score, threshold: f64) -> (u64, usize) 
         measure: &measure,
     };
     let (mut scratch, mut found, mut pairs) = (JoinScratch::default(), Vec::new(), 0);
-    for content in 0..view.contents().len() as u32 {
+    for content in ContentNo::first(view.contents().len()) {
         join.neighbours(&mut scratch, content, &mut found);
         pairs += found.len();
     }

@@ -1,7 +1,7 @@
 //! An index that changes always equals a new index of the documents it holds.
 
 use crate::test_dir::TestDir;
-use dedup::base::ids::{ContentNo, DocNo};
+use dedup::base::ids::{ContentNo, DocNo, SetNo};
 use dedup::{
     base::{error::Problem, files::TempDir, parallel::Limits},
     commands::{
@@ -403,8 +403,8 @@ fn ensure_lookups(index: &Index, view: &View<'_>) {
     .unwrap();
     assert_eq!(seen, view.postings());
     let sets = view.sets(2).unwrap();
-    let shared: u64 = (0..sets.len())
-        .map(|set| sets.uses()[set] * sets.get(set).len() as u64)
+    let shared: u64 = SetNo::first(sets.len())
+        .map(|set| sets.uses()[set.index()] * sets.get(set).len() as u64)
         .sum();
     assert!(shared <= seen);
 }

@@ -2,7 +2,7 @@
 
 use super::{ExtractOptions, put};
 use crate::base::ids::ContentNo;
-use crate::base::num::{ToF64, ToU64, ToUsize};
+use crate::base::num::{ToF64, ToU64};
 use crate::{
     base::{error::Result, ids::DocNo},
     index::{
@@ -148,12 +148,7 @@ impl BlotWriter<'_> {
         blots.sort_unstable();
         let (sets, numbers) = Sets::join(vec![dictionary]);
         blots.iter().try_for_each(|&(df, blot, set)| {
-            self.write_blot(
-                blot,
-                df.0,
-                sets.get(numbers[0][set.to_usize()] as usize),
-                out,
-            )
+            self.write_blot(blot, df.0, sets.get(numbers[0][set.index()]), out)
         })
     }
 

@@ -44,8 +44,8 @@ struct ClusterWriter<'d> {
 }
 
 impl ClusterWriter<'_> {
-    fn id(&self, document: u32) -> &str {
-        self.ids.get(DocNo::new(document))
+    fn id(&self, document: DocNo) -> &str {
+        self.ids.get(document)
     }
 
     fn scaled(&self, shared: u32) -> u64 {

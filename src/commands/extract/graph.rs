@@ -36,8 +36,8 @@ pub fn write_graph(
     let has_edge: Vec<AtomicBool> = (0..discovery.view.documents())
         .map(|_| AtomicBool::new(false))
         .collect();
-    let put_row = |rows: &mut Vec<u8>, document: usize, (other, neighbour): (u32, &Neighbour)| {
-        let ends = [DocNo::from_index(document), DocNo::new(other)];
+    let put_row = |rows: &mut Vec<u8>, document: DocNo, (other, neighbour): (DocNo, &Neighbour)| {
+        let ends = [document, other];
         ends.iter()
             .for_each(|end| has_edge[end.index()].store(true, Ordering::Relaxed));
         let edge = edge(discovery, ends, neighbour);
@@ -54,7 +54,7 @@ pub fn write_graph(
 }
 
 fn edge(discovery: &Discovery<'_>, ends: [DocNo; 2], neighbour: &Neighbour) -> GraphEdge {
-    let content = discovery.view.content_of(ends[0]).get();
+    let content = discovery.view.content_of(ends[0]);
     let numbers = PairNumbers::new(discovery, content, neighbour);
     GraphEdge {
         ends,

@@ -27,8 +27,8 @@ impl<'d> PairMaker<'d> {
         Ok(Self { discovery, ids })
     }
 
-    fn ids(&self, document: usize, other: u32) -> [&str; 2] {
-        [DocNo::from_index(document), DocNo::new(other)].map(|document| self.ids.get(document))
+    fn ids(&self, document: DocNo, other: DocNo) -> [&str; 2] {
+        [document, other].map(|document| self.ids.get(document))
     }
 
     /// A record that stands for all others where only the fields matter.
@@ -39,12 +39,8 @@ impl<'d> PairMaker<'d> {
         }
     }
 
-    fn pair(&self, document: usize, (other, neighbour): (u32, &Neighbour)) -> PairRecord<'_> {
-        let content = self
-            .discovery
-            .view
-            .content_of(DocNo::from_index(document))
-            .get();
+    fn pair(&self, document: DocNo, (other, neighbour): (DocNo, &Neighbour)) -> PairRecord<'_> {
+        let content = self.discovery.view.content_of(document);
         let numbers = PairNumbers::new(self.discovery, content, neighbour);
         let [a, b] = self.ids(document, other);
         PairRecord {
@@ -70,7 +66,7 @@ pub fn write_pairs(
     let mut head = Vec::new();
     format.put_head(&pairs.shape(), &mut head)?;
     put(out, &head)?;
-    let put_row = |rows: &mut Vec<u8>, document: usize, partner: (u32, &Neighbour)| {
+    let put_row = |rows: &mut Vec<u8>, document: DocNo, partner: (DocNo, &Neighbour)| {
         format.put_record(&pairs.pair(document, partner), rows)
     };
     RowWriter::new(discovery, None, &for_each_pair(discovery, put_row))
@@ -92,11 +88,11 @@ enum PairText {
 }
 
 impl IndexedPairAligner<'_> {
-    fn align(&self, document: usize, other: u32) -> PairText {
+    fn align(&self, document: DocNo, other: DocNo) -> PairText {
         let view = self.pairs.discovery.view;
         let text = |document: DocNo| self.texts.get(&view.id(document).ok()?);
         // Both are read, so that both are reported if they cannot be read.
-        let (a, b) = (text(DocNo::from_index(document)), text(DocNo::new(other)));
+        let (a, b) = (text(document), text(other));
         match (a, b) {
             (Some(a), Some(b)) => {
                 let shared = self.texts.options.shared(&a, &b);
@@ -115,7 +111,7 @@ impl IndexedPairAligner<'_> {
         self.texts.options.leaves_out()
     }
 
-    fn record(&self, document: usize, partner: (u32, &Neighbour)) -> Option<PairRecord<'_>> {
+    fn record(&self, document: DocNo, partner: (DocNo, &Neighbour)) -> Option<PairRecord<'_>> {
         let pair = self.pairs.pair(document, partner);
         match self.align(document, partner.0) {
             PairText::Unreadable => Some(pair),
@@ -132,7 +128,7 @@ impl IndexedPairAligner<'_> {
         }
     }
 
-    fn aligned_pair(&self, document: usize, other: u32) -> Option<AlignedPair> {
+    fn aligned_pair(&self, document: DocNo, other: DocNo) -> Option<AlignedPair> {
         let PairText::Shared(shared) = self.align(document, other) else {
             return None;
         };
@@ -166,7 +162,7 @@ pub fn write_aligned(
     let mut head = Vec::new();
     format.put_head(&PassageRow::default(), &mut head)?;
     put(out, &head)?;
-    let put_row = |rows: &mut Vec<u8>, document: usize, partner: (u32, &Neighbour)| {
+    let put_row = |rows: &mut Vec<u8>, document: DocNo, partner: (DocNo, &Neighbour)| {
         let Some(pair) = pairs.record(document, partner) else {
             return Ok(());
         };
@@ -192,7 +188,7 @@ pub fn for_each_aligned(
         pairs: PairMaker::new(discovery)?,
         texts,
     };
-    let put_row = |rows: &mut Vec<AlignedPair>, document: usize, partner: (u32, &Neighbour)| {
+    let put_row = |rows: &mut Vec<AlignedPair>, document: DocNo, partner: (DocNo, &Neighbour)| {
         rows.extend(pairs.aligned_pair(document, partner.0));
         Ok(())
     };

@@ -2,7 +2,7 @@
 //! side.
 
 use super::{ExtractOptions, LeaveOut, Progress, discovery};
-use crate::base::num::{ToU32, ToU64};
+use crate::base::num::ToU64;
 use crate::base::setting::Setting;
 use crate::{
     base::{
@@ -50,8 +50,8 @@ pub struct ReportSummary {
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct ScoredPair {
     score: f64,
-    a: u32,
-    b: u32,
+    a: DocNo,
+    b: DocNo,
 }
 
 impl Eq for ScoredPair {}
@@ -191,13 +191,13 @@ fn best_pairs(
         pairs: u64,
         best: BinaryHeap<Reverse<ScoredPair>>,
     }
-    let work = |document: usize, neighbours: &Arc<[Neighbour]>, found: &mut BestPairs| {
+    let work = |document: DocNo, neighbours: &Arc<[Neighbour]>, found: &mut BestPairs| {
         found.documents += 1;
         for (other, neighbour) in discovery.partners_after(document, neighbours) {
             found.pairs += 1;
             found.best.push(Reverse(ScoredPair {
                 score: neighbour.score,
-                a: document.to_u32(),
+                a: document,
                 b: other,
             }));
             if found.best.len() > top {
@@ -237,7 +237,7 @@ fn page(
     pair: ScoredPair,
     notes: &[String],
 ) -> Result<PairOutcome> {
-    let [a, b] = [view.id(DocNo::new(pair.a))?, view.id(DocNo::new(pair.b))?];
+    let [a, b] = [view.id(pair.a)?, view.id(pair.b)?];
     let (Some(one), Some(two)) = (texts.get(&a), texts.get(&b)) else {
         return Ok(PairOutcome::UnreadableText);
     };

@@ -4,7 +4,7 @@ use super::Progress;
 use crate::{
     base::{
         error::{Error, Result},
-        ids::ContentNo,
+        ids::{ContentNo, DocNo},
         num::ToU64,
         parallel::Limits,
     },
@@ -26,8 +26,8 @@ pub(super) struct PairNumbers {
 
 impl PairNumbers {
     /// Of a content and one of its neighbours.
-    pub fn new(discovery: &Discovery<'_>, content: u32, neighbour: &Neighbour) -> Self {
-        let share_of = |content: u32| {
+    pub fn new(discovery: &Discovery<'_>, content: ContentNo, neighbour: &Neighbour) -> Self {
+        let share_of = |content: ContentNo| {
             let side = discovery.sets.size(discovery.sets.rank_of(content));
             f64::from(neighbour.shared) / f64::from(side.blots)
         };
@@ -89,7 +89,7 @@ impl RowBuffer for Vec<AlignedPair> {
 /// Appends the rows of a document, given its neighbours. The last argument is called between rows,
 /// if there may be many, and may write out and clear the buffer.
 pub(super) type PutRows<'d, B> =
-    dyn Fn(usize, &Arc<[Neighbour]>, &mut B, &mut FlushRows<'_, B>) -> Result<()> + Sync + 'd;
+    dyn Fn(DocNo, &Arc<[Neighbour]>, &mut B, &mut FlushRows<'_, B>) -> Result<()> + Sync + 'd;
 /// Called between rows.
 pub(super) type FlushRows<'f, B> = dyn FnMut(&mut B) -> Result<()> + 'f;
 
@@ -100,7 +100,7 @@ struct RowBlock<B> {
     rows: B,
     error: Option<Error>,
     /// Documents with too many rows to keep, which are written piece by piece, and the documents after them.
-    deferred: Vec<(usize, Arc<[Neighbour]>)>,
+    deferred: Vec<(DocNo, Arc<[Neighbour]>)>,
 }
 
 impl<B: RowBuffer> RowBlock<B> {
@@ -157,7 +157,7 @@ impl<'d, B: RowBuffer> RowWriter<'d, B> {
             memory_bytes,
         } = self.discovery.options.limits;
         let max_bytes = (memory_bytes / (8 * threads.to_u64())).min(8 << 20);
-        let work = |document: usize, neighbours: &Arc<[Neighbour]>, block: &mut RowBlock<B>| {
+        let work = |document: DocNo, neighbours: &Arc<[Neighbour]>, block: &mut RowBlock<B>| {
             self.add(document, neighbours, block, max_bytes);
         };
         let all = self.discovery.view.documents().to_u64();
@@ -179,13 +179,8 @@ impl<'d, B: RowBuffer> RowWriter<'d, B> {
 
     /// The number of rows of a document, at most.
     fn rows_of(&self, neighbours: &[Neighbour]) -> u64 {
-        let documents = |of: &Neighbour| {
-            self.discovery
-                .view
-                .documents_of(ContentNo::new(of.content))
-                .len()
-                .to_u64()
-        };
+        let documents =
+            |of: &Neighbour| self.discovery.view.documents_of(of.content).len().to_u64();
         match self.max_rows {
             Some(most) => most.min(MAX_LIMIT).to_u64(),
             None => neighbours.iter().map(documents).sum(),
@@ -194,7 +189,7 @@ impl<'d, B: RowBuffer> RowWriter<'d, B> {
 
     fn add(
         &self,
-        document: usize,
+        document: DocNo,
         neighbours: &Arc<[Neighbour]>,
         block: &mut RowBlock<B>,
         max_bytes: u64,
@@ -242,8 +237,8 @@ impl<'d, B: RowBuffer> RowWriter<'d, B> {
 /// Calls `put_row` for each pair of a document and a later one.
 pub(super) fn for_each_pair<'d, B>(
     discovery: &'d Discovery<'d>,
-    put_row: impl Fn(&mut B, usize, (u32, &Neighbour)) -> Result<()> + Sync + 'd,
-) -> impl Fn(usize, &Arc<[Neighbour]>, &mut B, &mut FlushRows<'_, B>) -> Result<()> + Sync + 'd {
+    put_row: impl Fn(&mut B, DocNo, (DocNo, &Neighbour)) -> Result<()> + Sync + 'd,
+) -> impl Fn(DocNo, &Arc<[Neighbour]>, &mut B, &mut FlushRows<'_, B>) -> Result<()> + Sync + 'd {
     move |document, neighbours, out, flush| {
         discovery
             .partners_after(document, neighbours)

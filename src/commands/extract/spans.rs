@@ -209,7 +209,7 @@ impl<'i> EarlierBlots<'i> {
                 .filter_map(|(first, posted)| posted.map(|posted| (first, posted)))
             {
                 let kept = match posted {
-                    BlotTarget::Set(set) => first_of[number].get(set.to_usize()),
+                    BlotTarget::Set(set) => first_of[number].get(set.index()),
                     BlotTarget::One(_) => None,
                 };
                 let mut here = kept.map_or(NOT_ASKED, |kept| kept.load(Ordering::Relaxed));

@@ -275,8 +275,10 @@ impl Grouper {
             }
             self.set.clear();
             self.set.extend(group.iter().map(|key| key.number()));
-            unit.shared
-                .push(K::new(group[0].blot(), self.dictionary.number(&self.set)));
+            unit.shared.push(K::new(
+                group[0].blot(),
+                self.dictionary.number(&self.set).get(),
+            ));
         }
         unit
     }

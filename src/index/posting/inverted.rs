@@ -133,7 +133,7 @@ impl<K: Key> Inverted<K> {
         }
         let numbers = self.numbers.of(stored.dictionary)?;
         keys.iter_mut()
-            .for_each(|key| *key = K::new(key.blot(), numbers[key.number().to_usize()]));
+            .for_each(|key| *key = K::new(key.blot(), numbers[key.number().to_usize()].get()));
         Ok(keys)
     }
 

@@ -14,6 +14,8 @@ use crate::base::{
     codec::{Fields, put_varint},
     error::{Error, Result},
     files::{Sealed, SealedWriter, TempDir, TempFile},
+    ids::SetNo,
+    num::{ToU64, ToUsize},
 };
 use serde::{Deserialize, Serialize};
 use std::{fs::File, io::BufWriter, io::Write, path::Path};
@@ -38,8 +40,8 @@ pub fn write_set_runs(path: &Path, sets: &Sets, documents: u32) -> Result<()> {
     let failed = |error| Error::io(path.display(), error);
     let mut out = SealedWriter::create(path).map_err(failed)?;
     let held = sets.order.len();
-    let mut order: Vec<u32> = (0..held as u32).collect();
-    order.sort_unstable_by_key(|&number| sets.get(number as usize));
+    let mut order: Vec<SetNo> = SetNo::first(held).collect();
+    order.sort_unstable_by_key(|&number| sets.get(number));
     let mut piece = Vec::new();
     let mut put = |out: &mut SealedWriter<BufWriter<File>>, uses: u64, list: &[u32]| {
         piece.clear();
@@ -48,17 +50,13 @@ pub fn write_set_runs(path: &Path, sets: &Sets, documents: u32) -> Result<()> {
         out.write_all(&piece).map_err(failed)
     };
     let starts = [out.position(), 0];
-    order.iter().try_for_each(|&number| {
-        put(
-            &mut out,
-            sets.uses()[number as usize],
-            sets.get(number as usize),
-        )
-    })?;
+    order
+        .iter()
+        .try_for_each(|&number| put(&mut out, sets.uses()[number.index()], sets.get(number)))?;
     let numbers = out.position();
     order
         .iter()
-        .try_for_each(|number| out.write_all(&number.to_le_bytes()))
+        .try_for_each(|number| out.write_all(&number.get().to_le_bytes()))
         .map_err(failed)?;
     let tail = out.position();
     let mut at = 0;
@@ -74,7 +72,7 @@ pub fn write_set_runs(path: &Path, sets: &Sets, documents: u32) -> Result<()> {
         [starts[0], numbers - starts[0]],
         [tail, out.position() - tail],
     ];
-    let counts = [held as u64, (sets.len() - held) as u64];
+    let counts = [held.to_u64(), (sets.len() - held).to_u64()];
     out.finish(&SetRunsDescription {
         kind: KIND.to_owned(),
         documents,
@@ -95,7 +93,7 @@ pub struct RangeSetNumbers {
 
 impl RangeSetNumbers {
     /// The final numbers of the sets of a range, in the order of their numbers within the range.
-    pub fn of(&self, range: usize) -> Result<Vec<u32>> {
+    pub fn of(&self, range: usize) -> Result<Vec<SetNo>> {
         let mut all = Vec::new();
         for run in (0..2).filter(|&run| self.sets[range][run] > 0) {
             // Empty runs are not stored.
@@ -177,7 +175,7 @@ fn read(path: &Path, directory: &TempDir) -> Result<(StoredDictionaries, [u64; 2
             )?
             .start;
         stored.runs.push(SetRun {
-            sets: sets as usize,
+            sets: sets.to_usize(),
             lists,
             numbers,
         });

@@ -4,6 +4,8 @@ use crate::base::{
     codec::put_varint,
     error::Result,
     files::{TempFile, TempReader},
+    ids::SetNo,
+    num::{ToU32, ToUsize},
 };
 use std::cmp::Reverse;
 
@@ -47,13 +49,13 @@ pub(super) fn head_of(list: &[u32]) -> u64 {
 
 impl SetDictionary {
     /// The number of this set. Counts one more use.
-    pub fn number(&mut self, set: &[u32]) -> u32 {
+    pub fn number(&mut self, set: &[u32]) -> SetNo {
         self.count(set, 1)
     }
 
     /// Counts one more use of the set with this number.
-    pub fn again(&mut self, number: u32) {
-        self.uses[number as usize] += 1;
+    pub fn again(&mut self, number: SetNo) {
+        self.uses[number.index()] += 1;
     }
 
     /// Counts this many more uses of a set.
@@ -62,13 +64,13 @@ impl SetDictionary {
     }
 
     /// Counts one use less of the set with this number.
-    pub fn once_less(&mut self, number: u32) {
-        self.uses[number as usize] -= 1;
+    pub fn once_less(&mut self, number: SetNo) {
+        self.uses[number.index()] -= 1;
     }
 
     /// The documents of the set with this number.
-    pub fn get(&self, number: u32) -> &[u32] {
-        self.sets.get(number as usize)
+    pub fn get(&self, number: SetNo) -> &[u32] {
+        self.sets.get(number.index())
     }
 
     /// Whether there are no sets.
@@ -83,15 +85,15 @@ impl SetDictionary {
     }
 
     /// The numbers of the sets in the order of their lists, and the lists with their uses.
-    pub(super) fn into_sorted(self) -> (Vec<u32>, NumberLists, Vec<u64>) {
+    pub(super) fn into_sorted(self) -> (Vec<SetNo>, NumberLists, Vec<u64>) {
         let Self { sets, uses, .. } = self;
-        let mut order: Vec<(u64, u32)> = (0..sets.len())
-            .map(|number| (head_of(sets.get(number)), number as u32))
+        let mut order: Vec<(u64, SetNo)> = SetNo::first(sets.len())
+            .map(|number| (head_of(sets.get(number.index())), number))
             .collect();
         order.sort_unstable_by(|one, two| {
             one.0
                 .cmp(&two.0)
-                .then_with(|| sets.get(one.1 as usize)[2..].cmp(&sets.get(two.1 as usize)[2..]))
+                .then_with(|| sets.get(one.1.index())[2..].cmp(&sets.get(two.1.index())[2..]))
         });
         (
             order.into_iter().map(|(_, number)| number).collect(),
@@ -100,17 +102,17 @@ impl SetDictionary {
         )
     }
 
-    fn count(&mut self, set: &[u32], uses: u64) -> u32 {
+    fn count(&mut self, set: &[u32], uses: u64) -> SetNo {
         if 2 * self.sets.len() >= self.table.len() {
             self.grow();
         }
         let hash = hash(set);
         let mask = self.table.len() - 1;
         let mut slot = hash as usize & mask;
-        while let Some(found) = (self.table[slot] as usize).checked_sub(1) {
+        while let Some(found) = self.table[slot].to_usize().checked_sub(1) {
             if self.hashes[found] == hash && self.sets.get(found) == set {
                 self.uses[found] += uses;
-                return found as u32;
+                return SetNo::from_index(found);
             }
             slot = (slot + 1) & mask;
         }
@@ -118,7 +120,7 @@ impl SetDictionary {
         self.uses.push(uses);
         self.hashes.push(hash);
         self.table[slot] = self.sets.len() as u32;
-        self.sets.len() as u32 - 1
+        SetNo::from_index(self.sets.len() - 1)
     }
 
     fn grow(&mut self) {
@@ -166,10 +168,10 @@ impl Sets {
     /// Joins dictionaries; returns, for each of them, the final numbers of its sets.
     ///
     /// The first dictionary grows to hold all sets; the others are freed one by one.
-    pub fn join(dictionaries: Vec<SetDictionary>) -> (Self, Vec<Vec<u32>>) {
+    pub fn join(dictionaries: Vec<SetDictionary>) -> (Self, Vec<Vec<SetNo>>) {
         let mut dictionaries = dictionaries.into_iter();
         let mut all = dictionaries.next().unwrap_or_default();
-        let mut joined: Vec<Vec<u32>> = vec![(0..all.sets.len() as u32).collect()];
+        let mut joined: Vec<Vec<SetNo>> = vec![SetNo::first(all.sets.len()).collect()];
         joined.extend(dictionaries.map(|one| {
             (0..one.sets.len())
                 .map(|index| all.count(one.sets.get(index), one.uses[index]))
@@ -180,7 +182,7 @@ impl Sets {
         joined
             .iter_mut()
             .flatten()
-            .for_each(|number| *number = place[*number as usize]);
+            .for_each(|number| *number = place[number.index()]);
         (sets, joined)
     }
 
@@ -189,15 +191,17 @@ impl Sets {
         lists: NumberLists,
         uses: &[u64],
         tail: Option<SpilledTail>,
-    ) -> (Self, Vec<u32>) {
-        let mut order: Vec<u32> = (0..lists.len() as u32).collect();
-        order
-            .sort_unstable_by_key(|&list| (Reverse(uses[list as usize]), lists.get(list as usize)));
-        let mut place = vec![0; order.len()];
-        (0..)
+    ) -> (Self, Vec<SetNo>) {
+        let mut order: Vec<u32> = (0..lists.len().to_u32()).collect();
+        order.sort_unstable_by_key(|list| {
+            let list = list.to_usize();
+            (Reverse(uses[list]), lists.get(list))
+        });
+        let mut place = vec![SetNo::default(); order.len()];
+        SetNo::first(order.len())
             .zip(&order)
-            .for_each(|(number, &list)| place[list as usize] = number);
-        let uses = order.iter().map(|&list| uses[list as usize]).collect();
+            .for_each(|(number, list)| place[list.to_usize()] = number);
+        let uses = order.iter().map(|list| uses[list.to_usize()]).collect();
         (
             Self {
                 lists,
@@ -220,8 +224,8 @@ impl Sets {
     }
 
     /// The documents of a set that is in memory, as all are if nothing was spilled.
-    pub fn get(&self, number: usize) -> &[u32] {
-        self.lists.get(self.order[number] as usize)
+    pub fn get(&self, number: SetNo) -> &[u32] {
+        self.lists.get(self.order[number.index()].to_usize())
     }
 
     /// The number of blots of each set that is in memory.
@@ -245,7 +249,7 @@ impl Sets {
 
     /// Calls `each` with every set, in the order of their numbers.
     pub fn for_each(&self, mut each: impl FnMut(&[u32]) -> Result<()>) -> Result<()> {
-        (0..self.order.len()).try_for_each(|number| each(self.get(number)))?;
+        SetNo::first(self.order.len()).try_for_each(|number| each(self.get(number)))?;
         let Some(tail) = &self.tail else {
             return Ok(());
         };
@@ -281,7 +285,7 @@ impl StoredSets {
     /// All sets, with the numbers in which they came.
     pub fn done(self) -> Sets {
         Sets {
-            order: (0..self.lists.len() as u32).collect(),
+            order: (0..self.lists.len().to_u32()).collect(),
             lists: self.lists,
             uses: self.uses,
             tail: None,
@@ -333,14 +337,14 @@ mod tests {
                 .collect();
             let (joined, places) = Sets::join(parts.into());
             assert_eq!(
-                (0..joined.len())
+                SetNo::first(joined.len())
                     .map(|number| joined.get(number))
                     .collect::<Vec<_>>(),
                 expected
             );
             assert_eq!(joined.uses(), [2, 2, 1, 1]);
             for (&(part, number), set) in numbers.iter().zip(sets) {
-                assert_eq!(joined.get(places[part][number as usize] as usize), set);
+                assert_eq!(joined.get(places[part][number.index()]), set);
             }
         }
     }
@@ -348,7 +352,7 @@ mod tests {
     #[test]
     fn many_sets_have_different_numbers() {
         let mut dictionary = SetDictionary::default();
-        let numbers: HashMap<u32, [u32; 2]> = (0..5000)
+        let numbers: HashMap<SetNo, [u32; 2]> = (0..5000)
             .map(|n| {
                 (
                     dictionary.number(&[n % 70, 100 + n / 70]),

@@ -9,6 +9,7 @@ use crate::base::{
     codec::put_varint,
     error::{Error, Result},
     files::{TempDir, TempFile, TempReader},
+    ids::SetNo,
     num::{ToU32, ToU64, ToUsize},
 };
 use std::{
@@ -81,8 +82,8 @@ impl StoredDictionaries {
         let start = self.file.bytes();
         let mut piece = Vec::new();
         for &number in &order {
-            put_varint(&mut piece, uses[number.to_usize()]);
-            put_list(&mut piece, sets.get(number.to_usize()));
+            put_varint(&mut piece, uses[number.index()]);
+            put_list(&mut piece, sets.get(number.index()));
             if piece.len() >= PIECE_BYTES {
                 self.file.append(&piece)?;
                 piece.clear();
@@ -93,7 +94,7 @@ impl StoredDictionaries {
             self.file.append(
                 &some
                     .iter()
-                    .flat_map(|number| number.to_le_bytes())
+                    .flat_map(|number| number.get().to_le_bytes())
                     .collect::<Vec<u8>>(),
             )?;
         }
@@ -342,13 +343,13 @@ pub(super) struct DictionaryId {
 /// For each dictionary of each worker, the final numbers of its sets.
 pub(super) enum FinalSetNumbers {
     /// Each worker has one dictionary.
-    InMemory(Vec<Arc<Vec<u32>>>),
+    InMemory(Vec<Arc<Vec<SetNo>>>),
     Spilled(SpilledSetNumbers),
 }
 
 impl FinalSetNumbers {
     /// The final numbers of the sets of a dictionary.
-    pub fn of(&self, dictionary: DictionaryId) -> Result<Arc<Vec<u32>>> {
+    pub fn of(&self, dictionary: DictionaryId) -> Result<Arc<Vec<SetNo>>> {
         match self {
             Self::InMemory(numbers) => Ok(numbers[dictionary.worker].clone()),
             Self::Spilled(numbers) => numbers.of(dictionary),
@@ -357,7 +358,7 @@ impl FinalSetNumbers {
 }
 
 /// A dictionary, and the final numbers of its sets.
-type RecentNumbers = (DictionaryId, Arc<Vec<u32>>);
+type RecentNumbers = (DictionaryId, Arc<Vec<SetNo>>);
 
 /// Final numbers on disk. Units are read in order, so the most recent dictionaries are cached.
 pub(super) struct SpilledSetNumbers {
@@ -368,12 +369,12 @@ pub(super) struct SpilledSetNumbers {
     /// The number of sets of one blot.
     singles: u32,
     /// The final numbers of the other sets.
-    place: Vec<u32>,
+    place: Vec<SetNo>,
     recent: Mutex<Vec<RecentNumbers>>,
 }
 
 impl SpilledSetNumbers {
-    fn of(&self, dictionary: DictionaryId) -> Result<Arc<Vec<u32>>> {
+    fn of(&self, dictionary: DictionaryId) -> Result<Arc<Vec<SetNo>>> {
         let recent = || self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, numbers)) = recent().iter().find(|(of, _)| *of == dictionary) {
             return Ok(numbers.clone());
@@ -387,7 +388,7 @@ impl SpilledSetNumbers {
         Ok(numbers)
     }
 
-    fn read(&self, DictionaryId { worker, number }: DictionaryId) -> Result<Vec<u32>> {
+    fn read(&self, DictionaryId { worker, number }: DictionaryId) -> Result<Vec<SetNo>> {
         let stored = &self.workers[worker];
         let several = self.place.len().to_u32();
         let before = self.workers[..worker]
@@ -396,7 +397,7 @@ impl SpilledSetNumbers {
             .chain(&stored.runs[..number]);
         let start: u64 = before.map(|run| 4 * run.sets.to_u64()).sum();
         let run = &stored.runs[number];
-        let mut numbers = vec![0; run.sets];
+        let mut numbers = vec![SetNo::default(); run.sets];
         let order = read_numbers(&stored.file, run.numbers, run.sets)?;
         for (number, provisional) in order
             .into_iter()
@@ -404,7 +405,7 @@ impl SpilledSetNumbers {
         {
             let is_single = provisional < self.singles;
             numbers[number.to_usize()] = if is_single {
-                several + provisional
+                SetNo::new(several + provisional)
             } else {
                 self.place[(u32::MAX - provisional).to_usize()]
             };

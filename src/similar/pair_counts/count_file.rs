@@ -6,6 +6,7 @@ use crate::{
         codec::Fields,
         error::Result,
         files::Sealed,
+        ids::ContentNo,
         num::{ToU32, ToU64, ToUsize},
     },
     index::posting::BUCKETS,
@@ -145,9 +146,9 @@ pub struct CountRows<'f> {
     fields: Fields<'f>,
     next: u64,
     /// The current content; `None` at the end of the file.
-    pub content: Option<u32>,
+    pub content: Option<ContentNo>,
     /// The partners of the current content, and the number of blots that each shares with it.
-    pub partners: Vec<(u32, u32)>,
+    pub partners: Vec<(ContentNo, u32)>,
 }
 
 impl CountRows<'_> {
@@ -173,7 +174,7 @@ impl CountRows<'_> {
             let shared = self.fields.varint("shared blots")?.saturating_add(1);
             match (u32::try_from(partner), u32::try_from(shared)) {
                 (Ok(partner), Ok(shared)) if u64::from(partner) < contents => {
-                    self.partners.push((partner, shared))
+                    self.partners.push((ContentNo::new(partner), shared))
                 }
                 _ => {
                     return Err(format!(
@@ -183,7 +184,7 @@ impl CountRows<'_> {
             }
             next = partner + 1;
         }
-        self.content = Some(content.to_u32());
+        self.content = Some(ContentNo::new(content.to_u32()));
         self.next = content + 1;
         Ok(())
     }

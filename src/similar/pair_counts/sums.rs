@@ -5,7 +5,7 @@ use crate::{
     base::{
         error::{Error, Result},
         files::{Mapping, TempDir, TempFile},
-        ids::ContentNo,
+        ids::{ContentNo, SetNo},
         num::{ToU32, ToU64, ToUsize},
     },
     index::{
@@ -28,7 +28,7 @@ fn long_sets(files: &[CountFile]) -> Result<Sets> {
 /// The number of blots that each content has in some sets.
 pub fn blots_in_sets(sets: &Sets, contents: usize) -> Vec<u32> {
     let mut blots = vec![0_u32; contents];
-    for (set, &uses) in sets.uses().iter().enumerate() {
+    for (set, &uses) in SetNo::first(sets.len()).zip(sets.uses()) {
         let uses = u32::try_from(uses).unwrap_or(u32::MAX);
         for &content in sets.get(set) {
             let blots = &mut blots[content.to_usize()];
@@ -92,8 +92,12 @@ impl PairCounts {
 
     /// Calls `each` with every possible neighbour of a content, in ascending order, and the number of
     /// blots of short sets that they share.
-    pub(in crate::similar) fn for_each(&self, content: u32, each: &mut dyn FnMut(u32, u32)) {
-        let content = content.to_usize();
+    pub(in crate::similar) fn for_each(
+        &self,
+        content: ContentNo,
+        each: &mut dyn FnMut(ContentNo, u32),
+    ) {
+        let content = content.index();
         let start = if content == 0 {
             0
         } else {
@@ -104,7 +108,8 @@ impl PairCounts {
             .as_deref()
             .and_then(|bytes| bytes.get(start.to_usize()..self.ends[content].to_usize()));
         for record in bytes.unwrap_or_default().as_chunks::<4>().0.chunks_exact(2) {
-            each(u32::from_le_bytes(record[0]), u32::from_le_bytes(record[1]));
+            let [other, shared] = [record[0], record[1]].map(u32::from_le_bytes);
+            each(ContentNo::new(other), shared);
         }
     }
 }
@@ -122,8 +127,8 @@ struct ReachablePairs<'a> {
 type PairBuckets = Buckets<2>;
 
 impl ReachablePairs<'_> {
-    fn size(&self, content: u32) -> DocumentSize {
-        let content = content.to_usize();
+    fn size(&self, content: ContentNo) -> DocumentSize {
+        let content = content.index();
         let ignored = self.ignored_blots.get(content).copied().unwrap_or_default();
         let blots = self.view.contents()[content].blots;
         DocumentSize {
@@ -131,8 +136,8 @@ impl ReachablePairs<'_> {
         }
     }
 
-    fn can_reach(&self, one: u32, other: u32, shared: u32) -> bool {
-        let long_blots = self.long_blots[one.to_usize()];
+    fn can_reach(&self, one: ContentNo, other: ContentNo, shared: u32) -> bool {
+        let long_blots = self.long_blots[one.index()];
         let most = Overlap::of_blots(shared.saturating_add(long_blots));
         self.measure
             .can_reach(self.size(one), self.size(other), most)
@@ -142,11 +147,11 @@ impl ReachablePairs<'_> {
     fn collect(&self, files: &[CountFile], memory_bytes: u64) -> Result<PairBuckets> {
         let contents = self.view.contents().len();
         let mut buckets = PairBuckets::new(BUCKETS, memory_bytes, TempDir(None));
-        let bucket_of = |content: u32| content.to_usize() * BUCKETS / contents.max(1);
+        let bucket_of = |content: ContentNo| content.index() * BUCKETS / contents.max(1);
         add_up(files, |content, partner, shared| {
             for [one, other] in [[content, partner], [partner, content]] {
                 if self.can_reach(one, other, shared) {
-                    let pair = u64::from(one) << 32 | u64::from(other);
+                    let pair = u64::from(one.get()) << 32 | u64::from(other.get());
                     buckets.push(bucket_of(one), [pair, shared.into()]);
                 }
             }
@@ -209,7 +214,7 @@ impl RecomputedPairs {
     }
 
     /// Calls `each` with every pair, and the number of blots that it shares in short sets.
-    pub fn for_each(&self, each: &mut dyn FnMut(u32, u32, u32)) -> Result<()> {
+    pub fn for_each(&self, each: &mut dyn FnMut(ContentNo, ContentNo, u32)) -> Result<()> {
         add_up(&self.files, |one, two, shared| {
             each(one, two, shared);
             Ok(())
@@ -262,9 +267,9 @@ fn ignored_blots(view: &View<'_>, files: &[CountFile], max_df: u64) -> Result<Ve
             *side = side.saturating_add(u32::from_le_bytes(*more));
         }
     }
-    let ignored = |(content, [shared, ignored]): (u32, [u32; 2])| {
-        let has_many_copies = view.documents_of(ContentNo::new(content)).len().to_u64() > max_df;
-        let blots = view.contents()[content.to_usize()].blots;
+    let ignored = |(content, [shared, ignored]): (ContentNo, [u32; 2])| {
+        let has_many_copies = view.documents_of(content).len().to_u64() > max_df;
+        let blots = view.contents()[content.index()].blots;
         let own = if has_many_copies {
             blots.saturating_sub(shared)
         } else {
@@ -272,17 +277,23 @@ fn ignored_blots(view: &View<'_>, files: &[CountFile], max_df: u64) -> Result<Ve
         };
         ignored.saturating_add(own)
     };
-    Ok((0..).zip(sides).map(ignored).collect())
+    Ok(ContentNo::first(sides.len())
+        .zip(sides)
+        .map(ignored)
+        .collect())
 }
 
 /// Calls `each` with every pair in ascending order, and the number of blots that it shares in all
 /// ranges together.
-fn add_up(files: &[CountFile], mut each: impl FnMut(u32, u32, u32) -> Result<()>) -> Result<()> {
+fn add_up(
+    files: &[CountFile],
+    mut each: impl FnMut(ContentNo, ContentNo, u32) -> Result<()>,
+) -> Result<()> {
     let mut rows = files
         .iter()
         .map(CountFile::rows)
         .collect::<Result<Vec<_>>>()?;
-    let mut partners: Vec<(u32, u32)> = Vec::new();
+    let mut partners: Vec<(ContentNo, u32)> = Vec::new();
     while let Some(content) = rows.iter().filter_map(|rows| rows.content).min() {
         partners.clear();
         for rows in rows.iter_mut().filter(|rows| rows.content == Some(content)) {
@@ -291,7 +302,7 @@ fn add_up(files: &[CountFile], mut each: impl FnMut(u32, u32, u32) -> Result<()>
         }
         partners.sort_unstable();
         for same in partners.chunk_by(|one, two| one.0 == two.0) {
-            let sum = |sum: u32, (_, shared): &(u32, u32)| sum.saturating_add(*shared);
+            let sum = |sum: u32, (_, shared): &(ContentNo, u32)| sum.saturating_add(*shared);
             each(content, same[0].0, same.iter().fold(0, sum))?;
         }
     }

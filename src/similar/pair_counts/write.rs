@@ -6,7 +6,7 @@ use crate::{
         codec::put_varint,
         error::{Error, Result},
         files::SealedWriter,
-        ids::ContentNo,
+        ids::{ContentNo, SetNo},
         num::{ToU32, ToU64, ToUsize},
         parallel::Limits,
     },
@@ -99,8 +99,8 @@ fn counted_sets(view: &View<'_>, sets: &Sets, max_df: u64) -> Vec<bool> {
             .map(|&content| view.documents_of(ContentNo::new(content)).len().to_u64())
             .sum::<u64>()
     };
-    (0..sets.len())
-        .map(|set| sets.uses()[set] > 0 && df(sets.get(set)) <= max_df)
+    SetNo::first(sets.len())
+        .map(|set| sets.uses()[set.index()] > 0 && df(sets.get(set)) <= max_df)
         .collect()
 }
 
@@ -116,13 +116,13 @@ struct PairCounter<'a> {
 /// The sets of a range of contents, one content after the other.
 struct SetsOfContents {
     contents: Range<usize>,
-    sets: Vec<u32>,
+    sets: Vec<SetNo>,
     /// Where those of each content end.
     ends: Vec<usize>,
 }
 
 impl SetsOfContents {
-    fn get(&self, content: usize) -> &[u32] {
+    fn get(&self, content: usize) -> &[SetNo] {
         let at = content - self.contents.start;
         let start = if at == 0 { 0 } else { self.ends[at - 1] };
         &self.sets[start..self.ends[at]]
@@ -131,23 +131,25 @@ impl SetsOfContents {
 
 impl PairCounter<'_> {
     /// The sets whose pairs are counted.
-    fn short_sets(&self) -> impl Iterator<Item = usize> {
-        (0..self.sets.len())
-            .filter(|&set| self.is_counted[set] && self.sets.get(set).len() <= LONG_SET_MEMBERS)
+    fn short_sets(&self) -> impl Iterator<Item = SetNo> {
+        SetNo::first(self.sets.len()).filter(|&set| {
+            self.is_counted[set.index()] && self.sets.get(set).len() <= LONG_SET_MEMBERS
+        })
     }
 
     /// Writes the sets that have too many pairs, if one of their contents has pairs to count.
     fn write_long_sets(&self, out: &mut CountWriter) -> io::Result<()> {
-        let is_long =
-            |set: &usize| self.is_counted[*set] && self.sets.get(*set).len() > LONG_SET_MEMBERS;
+        let is_long = |set: &SetNo| {
+            self.is_counted[set.index()] && self.sets.get(*set).len() > LONG_SET_MEMBERS
+        };
         let mut bytes = Vec::new();
-        for set in (0..self.sets.len()).filter(is_long) {
+        for set in SetNo::first(self.sets.len()).filter(is_long) {
             let contents = self.sets.get(set);
             if contents[0].to_usize() >= self.rows {
                 continue;
             }
             bytes.clear();
-            put_varint(&mut bytes, self.sets.uses()[set]);
+            put_varint(&mut bytes, self.sets.uses()[set.index()]);
             put_varint(&mut bytes, contents.len().to_u64());
             let mut next = 0;
             for &content in contents {
@@ -222,12 +224,12 @@ impl PairCounter<'_> {
                 sum - count.to_usize()
             })
             .collect();
-        let mut sets = vec![0; sum];
+        let mut sets = vec![SetNo::default(); sum];
         for set in self.short_sets() {
             for content in self.sets.get(set).iter().map(|content| content.to_usize()) {
                 if contents.contains(&content) {
                     let end = &mut ends[content - contents.start];
-                    sets[*end] = set.to_u32();
+                    sets[*end] = set;
                     *end += 1;
                 }
             }
@@ -240,11 +242,11 @@ impl PairCounter<'_> {
     }
 
     /// Counts the blots that a content shares with each later one, and lists these in order.
-    fn count(&self, content: u32, sets: &[u32], shared: &mut [u32], partners: &mut Vec<u32>) {
+    fn count(&self, content: u32, sets: &[SetNo], shared: &mut [u32], partners: &mut Vec<u32>) {
         partners.clear();
-        for set in sets.iter().map(|set| set.to_usize()) {
+        for &set in sets {
             let members = self.sets.get(set);
-            let uses = self.sets.uses()[set].to_u32();
+            let uses = self.sets.uses()[set.index()].to_u32();
             for &partner in &members[members.partition_point(|&member| member <= content)..] {
                 let count = &mut shared[partner.to_usize()];
                 if *count == 0 {
@@ -259,8 +261,8 @@ impl PairCounter<'_> {
     /// Writes for each content how many of its blots others share, and how many of these are ignored.
     fn write_ignored_blots(&self, out: &mut CountWriter) -> io::Result<()> {
         let mut sides = vec![[0_u32; 2]; self.contents];
-        for (set, &uses) in self.sets.uses().iter().enumerate() {
-            let ignored_uses = if self.is_counted[set] {
+        for (set, &uses) in SetNo::first(self.sets.len()).zip(self.sets.uses()) {
+            let ignored_uses = if self.is_counted[set.index()] {
                 0
             } else {
                 uses.to_u32()

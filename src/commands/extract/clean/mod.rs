@@ -242,9 +242,8 @@ impl<'v> Decisions<'v> {
 
     /// Decides the next document.
     fn visit(&mut self, document: u32) {
-        let verdict = self
-            .cleaner
-            .visit(self.view.content_of(DocNo::new(document)).get());
+        let content = self.view.content_of(DocNo::new(document));
+        let verdict = self.cleaner.visit(content);
         match verdict {
             DuplicateDecision::Keep => self.kept.push((document, 0)),
             DuplicateDecision::ExactDuplicate { of, .. }

@@ -8,6 +8,7 @@ use crate::{
         codec::{Fields, put_varint},
         error::Result,
         files::{Mapping, TempDir, TempFile},
+        ids::ContentNo,
         parallel::{self, Budget, Limits, Weighted},
     },
     index::WordMerger,
@@ -42,9 +43,10 @@ impl CandidateSource for BlotCandidates<'_> {
                     .iter()
                     .map(|neighbour| neighbour.content)
                     .filter(|&other| other > content)
+                    .map(ContentNo::get)
                     .collect();
-                if rows.contains(&content) && !after.is_empty() {
-                    found.push((content, after));
+                if rows.contains(&content.get()) && !after.is_empty() {
+                    found.push((content.get(), after));
                 }
             },
             |found| {

@@ -314,7 +314,7 @@ impl Comparison<'_> {
         self.pair_filter.is_empty()
             || of_a.iter().any(|&one| {
                 of_b.iter()
-                    .any(|&other| self.pair_filter.allows(one.get(), other.get()))
+                    .any(|&other| self.pair_filter.allows(one, other))
             })
     }
 }

@@ -115,7 +115,7 @@ impl<'w, W: Write> PairWriter<'w, W> {
         let view = self.view;
         for &one in view.documents_of(ContentNo::new(a)) {
             for &other in view.documents_of(ContentNo::new(b)) {
-                if (a == b && other <= one) || !self.pair_filter.allows(one.get(), other.get()) {
+                if (a == b && other <= one) || !self.pair_filter.allows(one, other) {
                     continue;
                 }
                 let documents = [one.min(other), one.max(other)];

@@ -46,7 +46,7 @@ pub fn write_changes(
     let mut before: HashMap<String, Vec<RankedRow<String>>> = HashMap::new();
     let mut order = Vec::new();
     rows_of(tables.old, &old_documents, tables.top, |document, rows| {
-        let id = tables.old.view.id(DocNo::from_index(document))?;
+        let id = tables.old.view.id(document)?;
         order.push(id.clone());
         before.insert(id, rows);
         Ok(())
@@ -58,7 +58,7 @@ pub fn write_changes(
     put(out, &encoder.head()?)?;
     let mut new_ids = HashSet::new();
     for &document in &new_documents {
-        new_ids.insert(tables.new.view.id(DocNo::from_index(document))?);
+        new_ids.insert(tables.new.view.id(document)?);
     }
     for id in order.iter().filter(|id| !new_ids.contains(*id)) {
         let removed = before.remove(id).unwrap_or_default();
@@ -71,7 +71,7 @@ pub fn write_changes(
     rows_of(tables.new, &new_documents, tables.top, |document, rows| {
         compared += 1;
         progress(compared, new_documents.len().to_u64());
-        let id = tables.new.view.id(DocNo::from_index(document))?;
+        let id = tables.new.view.id(document)?;
         put(
             out,
             &encoder.changes(&id, [&before.remove(&id).unwrap_or_default(), &rows], |b| {
@@ -83,40 +83,39 @@ pub fn write_changes(
 
 impl TablePair<'_> {
     /// The documents whose rows must be compared, before and after.
-    fn affected(&self) -> (Vec<usize>, Vec<usize>) {
+    fn affected(&self) -> (Vec<DocNo>, Vec<DocNo>) {
         let [old, new] = [self.old.view, self.new.view].map(places);
-        let all = |view: &View<'_>| (0..view.documents()).collect();
+        let all = |view: &View<'_>| DocNo::first(view.documents()).collect();
         if self.compares_all {
             return (all(self.old.view), all(self.new.view));
         }
-        let is_affected = |discovery: &Discovery<'_>,
-                           other: &HashMap<RowLocation, usize>|
-         -> Vec<bool> {
-            let view = discovery.view;
-            let mut is_changed = vec![false; view.contents().len()];
-            for document in 0..view.documents() {
-                is_changed[view.content_of(DocNo::from_index(document)).index()] |=
-                    !other.contains_key(&view.at(DocNo::from_index(document)));
-            }
-            let is_affected = discovery.sets.sharing_with(&is_changed);
-            (0..view.documents())
-                .map(|document| is_affected[view.content_of(DocNo::from_index(document)).index()])
-                .collect()
-        };
+        let is_affected =
+            |discovery: &Discovery<'_>, other: &HashMap<RowLocation, DocNo>| -> Vec<bool> {
+                let view = discovery.view;
+                let mut is_changed = vec![false; view.contents().len()];
+                for document in DocNo::first(view.documents()) {
+                    is_changed[view.content_of(document).index()] |=
+                        !other.contains_key(&view.at(document));
+                }
+                let is_affected = discovery.sets.sharing_with(&is_changed);
+                DocNo::first(view.documents())
+                    .map(|document| is_affected[view.content_of(document).index()])
+                    .collect()
+            };
         let (in_old, in_new) = (is_affected(self.old, &new), is_affected(self.new, &old));
         // What is affected in one table is compared in both.
         let both = |view: &View<'_>,
                     own: &[bool],
-                    other: &HashMap<RowLocation, usize>,
+                    other: &HashMap<RowLocation, DocNo>,
                     others: &[bool]|
-         -> Vec<usize> {
-            let is_other = |document: usize| {
+         -> Vec<DocNo> {
+            let is_other = |document: DocNo| {
                 other
-                    .get(&view.at(DocNo::from_index(document)))
-                    .is_some_and(|&there| others[there])
+                    .get(&view.at(document))
+                    .is_some_and(|there| others[there.index()])
             };
-            (0..view.documents())
-                .filter(|&document| own[document] || is_other(document))
+            DocNo::first(view.documents())
+                .filter(|&document| own[document.index()] || is_other(document))
                 .collect()
         };
         (
@@ -127,32 +126,29 @@ impl TablePair<'_> {
 }
 
 /// Where each document stands: the same in both tables, unless it was changed.
-fn places(view: &View<'_>) -> HashMap<RowLocation, usize> {
-    (0..view.documents())
-        .map(|document| (view.at(DocNo::from_index(document)), document))
+fn places(view: &View<'_>) -> HashMap<RowLocation, DocNo> {
+    DocNo::first(view.documents())
+        .map(|document| (view.at(document), document))
         .collect()
 }
 
 /// Calls `sink` with the rows of each of these documents, in order.
 fn rows_of(
     discovery: &Discovery<'_>,
-    documents: &[usize],
+    documents: &[DocNo],
     count: usize,
-    mut sink: impl FnMut(usize, Vec<RankedRow<String>>) -> Result<()>,
+    mut sink: impl FnMut(DocNo, Vec<RankedRow<String>>) -> Result<()>,
 ) -> Result<()> {
-    type RowsOfDocuments = Vec<(usize, Result<Vec<RankedRow<String>>>)>;
-    let work = |document: usize, neighbours: &Arc<[Neighbour]>, made: &mut RowsOfDocuments| {
+    type RowsOfDocuments = Vec<(DocNo, Result<Vec<RankedRow<String>>>)>;
+    let work = |document: DocNo, neighbours: &Arc<[Neighbour]>, made: &mut RowsOfDocuments| {
         let rows = discovery
             .table_rows(document, neighbours, count)
             .into_iter()
             .map(|(other, neighbour)| {
-                let numbers = PairNumbers::new(
-                    discovery,
-                    discovery.view.content_of(DocNo::from_index(document)).get(),
-                    neighbour,
-                );
+                let numbers =
+                    PairNumbers::new(discovery, discovery.view.content_of(document), neighbour);
                 Ok(RankedRow {
-                    b: discovery.view.id(DocNo::new(other))?,
+                    b: discovery.view.id(other)?,
                     numbers,
                 })
             });

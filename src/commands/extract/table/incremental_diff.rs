@@ -12,11 +12,7 @@ use super::{
     changes::{ChangeEncoder, RankedRow},
 };
 use crate::{
-    base::{
-        error::Result,
-        ids::{ContentNo, DocNo},
-        num::{ToU32, ToU64, ToUsize},
-    },
+    base::{error::Result, ids::DocNo, num::ToU64},
     index::IndexDiff,
     similar::{Discovery, LongSets, Neighbour, RecomputedPairs},
 };
@@ -33,16 +29,16 @@ pub struct IncrementalDiff<'v> {
 }
 
 /// Rows that identify the other document by its number.
-type NumberedRows = Vec<RankedRow<u32>>;
+type NumberedRows = Vec<RankedRow<DocNo>>;
 
 /// Rows of documents that were replaced, by the number of their replacement.
-type ReplacedRows = HashMap<u32, NumberedRows>;
+type ReplacedRows = HashMap<DocNo, NumberedRows>;
 
 /// What the states need in common.
 struct DiffContext<'d> {
     encoder: ChangeEncoder<'d>,
     /// By document: the number that identifies it in rows, see [`IncrementalDiff::identities`].
-    identities: Vec<u32>,
+    identities: Vec<DocNo>,
     /// The order of contents in the old and in the new state.
     orders: [LongSets; 2],
 }
@@ -71,9 +67,9 @@ impl IncrementalDiff<'_> {
         };
         let replaced = self.write_removed(&context, out)?;
         let view = &self.both.view;
-        let affected: Vec<usize> = (0..view.documents())
-            .filter(|&document| is_new[document])
-            .filter(|&document| is_affected[view.content_of(DocNo::from_index(document)).index()])
+        let affected: Vec<DocNo> = DocNo::first(view.documents())
+            .filter(|&document| is_new[document.index()])
+            .filter(|&document| is_affected[view.content_of(document).index()])
             .collect();
         self.write_affected(&context, &affected, &replaced, out, progress)
     }
@@ -92,11 +88,11 @@ impl IncrementalDiff<'_> {
             ..
         } = self.both;
         let identities = &context.identities;
-        let old_documents: Vec<usize> = (0..view.documents())
-            .filter(|&document| !is_new[document])
+        let old_documents: Vec<DocNo> = DocNo::first(view.documents())
+            .filter(|document| !is_new[document.index()])
             .collect();
-        type DocumentRows = Vec<(usize, NumberedRows)>;
-        let work = |document: usize, neighbours: &Arc<[Neighbour]>, made: &mut DocumentRows| {
+        type DocumentRows = Vec<(DocNo, NumberedRows)>;
+        let work = |document: DocNo, neighbours: &Arc<[Neighbour]>, made: &mut DocumentRows| {
             made.push((
                 document,
                 self.rows(document, neighbours, is_old, identities),
@@ -107,15 +103,13 @@ impl IncrementalDiff<'_> {
         let mut replaced = ReplacedRows::new();
         let sink = |made: DocumentRows| {
             for (document, rows) in made {
-                if identities[document].to_usize() != document {
-                    replaced.insert(identities[document], rows);
+                if identities[document.index()] != document {
+                    replaced.insert(identities[document.index()], rows);
                     continue;
                 }
-                let changes = context.encoder.changes(
-                    &view.id(DocNo::from_index(document))?,
-                    [&rows, &[]],
-                    |&b| view.id(DocNo::new(b)),
-                )?;
+                let changes = context
+                    .encoder
+                    .changes(&view.id(document)?, [&rows, &[]], |&b| view.id(b))?;
                 put(out, &changes)?;
             }
             Ok(())
@@ -128,12 +122,12 @@ impl IncrementalDiff<'_> {
     fn write_affected(
         &self,
         context: &DiffContext<'_>,
-        affected: &[usize],
+        affected: &[DocNo],
         replaced: &ReplacedRows,
         out: &mut impl Write,
         progress: &mut Progress<'_>,
     ) -> Result<()> {
-        let work = |document: usize, neighbours: &Arc<[Neighbour]>, made: &mut EncodedChanges| {
+        let work = |document: DocNo, neighbours: &Arc<[Neighbour]>, made: &mut EncodedChanges| {
             made.documents += 1;
             made.append(self.changes_of(context, document, neighbours, replaced));
         };
@@ -154,7 +148,7 @@ impl IncrementalDiff<'_> {
     fn changes_of(
         &self,
         context: &DiffContext<'_>,
-        document: usize,
+        document: DocNo,
         neighbours: &[Neighbour],
         replaced: &ReplacedRows,
     ) -> Result<Vec<u8>> {
@@ -165,16 +159,16 @@ impl IncrementalDiff<'_> {
             ..
         } = self.both;
         let rows_in = |is_there| self.rows(document, neighbours, is_there, &context.identities);
-        let unchanged = is_old[document].then(|| rows_in(is_old));
+        let unchanged = is_old[document.index()].then(|| rows_in(is_old));
         let before = unchanged
             .as_deref()
-            .or_else(|| replaced.get(&document.to_u32()).map(Vec::as_slice))
+            .or_else(|| replaced.get(&document).map(Vec::as_slice))
             .unwrap_or_default();
         let after = rows_in(is_new);
-        let id = view.id(DocNo::from_index(document))?;
+        let id = view.id(document)?;
         context
             .encoder
-            .changes(&id, [before, &after], |&b| view.id(DocNo::new(b)))
+            .changes(&id, [before, &after], |&b| view.id(b))
     }
 
     /// The contents of one state, in the order of the first document that they have in it.
@@ -182,10 +176,11 @@ impl IncrementalDiff<'_> {
         let view = &self.both.view;
         let mut is_listed = vec![false; view.contents().len()];
         let mut order = Vec::new();
-        for document in (0..view.documents()).filter(|&document| is_there[document]) {
-            let content = view.content_of(DocNo::from_index(document));
+        for document in DocNo::first(view.documents()).filter(|document| is_there[document.index()])
+        {
+            let content = view.content_of(document);
             if !std::mem::replace(&mut is_listed[content.index()], true) {
-                order.push(content.get());
+                order.push(content);
             }
         }
         self.discovery.order(self.top, order)
@@ -193,21 +188,23 @@ impl IncrementalDiff<'_> {
 
     /// By document: the number that identifies it in rows. That of a document which was replaced is
     /// the number of its replacement.
-    fn identities(&self) -> Result<Vec<u32>> {
+    fn identities(&self) -> Result<Vec<DocNo>> {
         let IndexDiff {
             view,
             is_old,
             is_new,
             ..
         } = self.both;
-        let mut identities: Vec<u32> = (0..view.documents().to_u32()).collect();
+        let mut identities: Vec<DocNo> = DocNo::first(view.documents()).collect();
         let mut added = HashMap::new();
-        for document in (0..view.documents()).filter(|&document| !is_old[document]) {
-            added.insert(view.id(DocNo::from_index(document))?, document.to_u32());
+        for document in DocNo::first(view.documents()).filter(|document| !is_old[document.index()])
+        {
+            added.insert(view.id(document)?, document);
         }
-        for document in (0..view.documents()).filter(|&document| !is_new[document]) {
-            if let Some(&replacement) = added.get(&view.id(DocNo::from_index(document))?) {
-                identities[document] = replacement;
+        for document in DocNo::first(view.documents()).filter(|document| !is_new[document.index()])
+        {
+            if let Some(&replacement) = added.get(&view.id(document)?) {
+                identities[document.index()] = replacement;
             }
         }
         Ok(identities)
@@ -217,24 +214,24 @@ impl IncrementalDiff<'_> {
     /// documents.
     fn rows(
         &self,
-        document: usize,
+        document: DocNo,
         neighbours: &[Neighbour],
         is_there: &[bool],
-        identities: &[u32],
+        identities: &[DocNo],
     ) -> NumberedRows {
         let view = &self.both.view;
-        let content = view.content_of(DocNo::from_index(document));
-        let mut found: Vec<(Reverse<u32>, u32, &Neighbour)> = Vec::new();
+        let content = view.content_of(document);
+        let mut found: Vec<(Reverse<u32>, DocNo, &Neighbour)> = Vec::new();
         for neighbour in neighbours {
             let others = view
-                .documents_of(ContentNo::new(neighbour.content))
+                .documents_of(neighbour.content)
                 .iter()
-                .filter(|other| is_there[other.index()] && other.index() != document);
+                .filter(|other| is_there[other.index()] && **other != document);
             // The first of a content's documents come before its others.
             found.extend(
                 others
                     .take(self.top)
-                    .map(|other| (Reverse(neighbour.shared), other.get(), neighbour)),
+                    .map(|&other| (Reverse(neighbour.shared), other, neighbour)),
             );
         }
         if found.len() > self.top {
@@ -242,9 +239,9 @@ impl IncrementalDiff<'_> {
             found.truncate(self.top);
         }
         found.sort_unstable_by_key(|&(shared, other, _)| (shared, other));
-        let row = |(_, other, neighbour): (_, u32, &Neighbour)| RankedRow {
-            b: identities[other.to_usize()],
-            numbers: PairNumbers::new(self.discovery, content.get(), neighbour),
+        let row = |(_, other, neighbour): (_, DocNo, &Neighbour)| RankedRow {
+            b: identities[other.index()],
+            numbers: PairNumbers::new(self.discovery, content, neighbour),
         };
         found.into_iter().map(row).collect()
     }

@@ -9,7 +9,10 @@ use super::{
     rows::{FlushRows, RowWriter, is_estimate},
 };
 use crate::{
-    base::{error::Result, ids::DocNo},
+    base::{
+        error::Result,
+        ids::{ContentNo, DocNo},
+    },
     report::{EncodedIds, Format, Sink, field_names, put_count, put_number, records::TableRow},
     similar::{Discovery, Neighbour},
 };
@@ -44,11 +47,11 @@ pub fn write_table(
         frames: RowFrames::new(format, &shape)?,
         templates: Mutex::default(),
     };
-    let put_rows = |document: usize,
+    let put_rows = |document: DocNo,
                     neighbours: &Arc<[Neighbour]>,
                     out: &mut Vec<u8>,
                     _: &mut FlushRows<'_, Vec<u8>>| {
-        table.put(DocNo::from_index(document), neighbours, out);
+        table.put(document, neighbours, out);
         Ok(())
     };
     RowWriter::new(discovery, Some(count), &put_rows)
@@ -123,7 +126,7 @@ impl TableWriter<'_> {
     /// Appends the rows of a document. If all documents share a sentence, thousands may have the same
     /// neighbours.
     fn put(&self, document: DocNo, neighbours: &Arc<[Neighbour]>, out: &mut Vec<u8>) {
-        let content = self.discovery.view.content_of(document).get();
+        let content = self.discovery.view.content_of(document);
         let is_shared = Arc::strong_count(neighbours) > 1 && self.count <= MAX_TEMPLATE_ROWS;
         if !is_shared
             || neighbours
@@ -186,11 +189,9 @@ impl TableWriter<'_> {
     /// that most rows have in common.
     fn put_rows(&self, document: DocNo, neighbours: &[Neighbour], out: &mut Vec<u8>) -> Vec<usize> {
         let lists = &self.discovery.sets;
-        let blots = |content: u32| lists.size(lists.rank_of(content)).blots;
-        let own = blots(self.discovery.view.content_of(document).get());
-        let rows = self
-            .discovery
-            .table_rows(document.index(), neighbours, self.count);
+        let blots = |content: ContentNo| lists.size(lists.rank_of(content)).blots;
+        let own = blots(self.discovery.view.content_of(document));
+        let rows = self.discovery.table_rows(document, neighbours, self.count);
         let mut head = self.frames.before_a.clone();
         head.extend_from_slice(self.ids.get(document));
         if let Some(frame) = &self.frames.before_rank {
@@ -215,7 +216,7 @@ impl TableWriter<'_> {
                 put_count(out, rank);
             }
             out.extend_from_slice(&self.frames.before_b);
-            out.extend_from_slice(self.ids.get(DocNo::new(other)));
+            out.extend_from_slice(self.ids.get(other));
             out.extend_from_slice(&middle);
             out.extend_from_slice(&tail);
         }
