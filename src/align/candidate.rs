@@ -6,6 +6,7 @@ use super::{
     pair::Pair,
     reworded::RewordedPart,
     verbatim::{self, CopiedPart},
+    word_range::is_mostly_in,
 };
 use crate::text::stream::Span;
 
@@ -90,7 +91,8 @@ impl CandidatePassage {
         // If a phrase occurs once in one document and twice, close together, in the other, these
         // are two copies.
         let is_within = |one: Span, two: Span| {
-            verbatim::is_mostly_in(one, two) || verbatim::is_mostly_in(two, one)
+            is_mostly_in(one.start..one.end, two.start..two.end)
+                || is_mostly_in(two.start..two.end, one.start..one.end)
         };
         let are_copies = self.kind != PassageKind::Reworded && other.kind != PassageKind::Reworded;
         let has_copy = self.kind != PassageKind::Reworded || other.kind != PassageKind::Reworded;

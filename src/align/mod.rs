@@ -81,6 +81,7 @@ mod seeds;
 mod sentence;
 mod summary;
 mod verbatim;
+mod word_range;
 
 #[cfg(test)]
 mod tests;
@@ -95,6 +96,7 @@ pub use offsets::{to_char_offsets, to_document_offsets};
 use overlap_counter::OverlapCounter;
 use pair::Pair;
 pub use prepared_text::{PassageCoverage, PreparedText};
+pub use word_range::WordRange;
 
 /// Decides what counts as a passage. The defaults were fitted on half of a corpus of plagiarism
 /// cases and confirmed on the other half.

@@ -3,9 +3,9 @@
 use super::{
     pair::{Pair, PairSide},
     prepared_text::NO_TERM,
+    word_range::WordRange,
 };
 use crate::base::num::{ToU32, ToUsize};
-use crate::text::stream::Span;
 
 /// The terms that two spans have in common.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -58,9 +58,9 @@ impl OverlapCounter {
         }
     }
 
-    /// Compares all words of two spans.
-    pub fn words(&mut self, pair: &Pair<'_>, a: Span, b: Span) -> CommonTerms {
-        let terms = |side: &PairSide<'_>, words: Span| {
+    /// Compares all words of two ranges.
+    pub fn words(&mut self, pair: &Pair<'_>, a: WordRange, b: WordRange) -> CommonTerms {
+        let terms = |side: &PairSide<'_>, words: WordRange| {
             let terms = &side.document.terms[words.range()];
             terms
                 .iter()
@@ -159,8 +159,8 @@ mod tests {
         let pair = Pair::new(&a, &b, &[]);
         let common = OverlapCounter::new(&pair).words(
             &pair,
-            Span { start: 0, end: 4 },
-            Span { start: 0, end: 5 },
+            WordRange { start: 0, end: 4 },
+            WordRange { start: 0, end: 5 },
         );
         // Two sentences, plus one: a term of both weighs ln(3/2), a term of one weighs ln 3.
         let (both, one) = (1.5_f32.ln(), 3.0_f32.ln());

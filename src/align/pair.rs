@@ -1,9 +1,11 @@
 //! A pair of documents: the terms they share, the weights of terms, and the sentences without
 //! copied words.
 
-use super::prepared_text::{PreparedText, SparseRows};
+use super::{
+    prepared_text::{PreparedText, SparseRows},
+    word_range::WordRange,
+};
 use crate::base::num::{ToU32, ToUsize};
-use crate::text::stream::Span;
 use std::{borrow::Cow, cmp::Ordering};
 
 /// Two documents and the weights of their terms.
@@ -36,10 +38,14 @@ pub(super) const NONE: u32 = u32::MAX;
 
 impl<'d> Pair<'d> {
     /// `copied`: the words of `a` and `b` that copied parts cover.
-    pub fn new(a: &'d PreparedText, b: &'d PreparedText, copied: &[(Span, Span)]) -> Self {
+    pub fn new(
+        a: &'d PreparedText,
+        b: &'d PreparedText,
+        copied: &[(WordRange, WordRange)],
+    ) -> Self {
         let (others_a, others_b) = match_terms(&a.vocabulary, &b.vocabulary);
-        let words_a: Vec<Span> = copied.iter().map(|copy| copy.0).collect();
-        let words_b: Vec<Span> = copied.iter().map(|copy| copy.1).collect();
+        let words_a: Vec<WordRange> = copied.iter().map(|copy| copy.0).collect();
+        let words_b: Vec<WordRange> = copied.iter().map(|copy| copy.1).collect();
         Self {
             a: PairSide::new(a, b, others_a, &words_a),
             b: PairSide::new(b, a, others_b, &words_b),
@@ -56,7 +62,12 @@ impl Pair<'_> {
 }
 
 impl<'d> PairSide<'d> {
-    fn new(one: &'d PreparedText, two: &PreparedText, others: Vec<u32>, copied: &[Span]) -> Self {
+    fn new(
+        one: &'d PreparedText,
+        two: &PreparedText,
+        others: Vec<u32>,
+        copied: &[WordRange],
+    ) -> Self {
         // One more sentence that has none of the terms: every term has some weight, even if both
         // documents are one sentence.
         let sentences = (one.sentences.len() + two.sentences.len() + 1) as f32;

@@ -3,6 +3,7 @@
 use super::{
     AlignOptions,
     sentence::{Sentence, sentences},
+    word_range::WordRange,
 };
 use crate::base::num::{ToU32, ToUsize};
 use crate::{
@@ -219,9 +220,9 @@ impl PreparedText {
     }
 
     /// The span of this strand that corresponds to words of the other one.
-    pub(super) fn opposite_span(&self, words: Span) -> Span {
+    pub(super) fn opposite_span(&self, words: WordRange) -> Span {
         let all = self.words.len().to_u32();
-        self.bytes_of(Span {
+        self.bytes_of(WordRange {
             start: all - words.end,
             end: all - words.start,
         })
@@ -254,8 +255,8 @@ impl PreparedText {
 
     /// Counts the words that are in passages with these spans, which may overlap.
     pub fn coverage(&self, bytes: impl Iterator<Item = Span>) -> PassageCoverage {
-        let mut spans: Vec<Span> = bytes.map(|bytes| self.words_in(bytes)).collect();
-        spans.sort_unstable_by_key(|words| words.start);
+        let mut ranges: Vec<WordRange> = bytes.map(|bytes| self.words_in(bytes)).collect();
+        ranges.sort_unstable_by_key(|words| words.start);
         let mut coverage = PassageCoverage {
             words: self.words.len().to_u32(),
             ..PassageCoverage::default()
@@ -264,7 +265,7 @@ impl PreparedText {
             coverage.excluded[reason.index()] += 1;
         }
         let mut end = 0;
-        for words in spans {
+        for words in ranges {
             let new = words.start.max(end)..words.end.max(end);
             coverage.matched += if self.reasons.is_empty() {
                 new.len()
@@ -300,16 +301,16 @@ impl PreparedText {
     }
 
     /// The terms of each sentence without some words.
-    pub(super) fn bags_without(&self, words: &[Span]) -> SparseRows {
+    pub(super) fn bags_without(&self, copied: &[WordRange]) -> SparseRows {
         let mut is_kept = vec![true; self.words.len()];
-        for span in words {
-            is_kept[span.range()].fill(false);
+        for words in copied {
+            is_kept[words.range()].fill(false);
         }
         bags(&self.sentences, &self.terms, |word| is_kept[word])
     }
 
     /// The words that lie within a span of the text.
-    pub fn words_in(&self, bytes: Span) -> Span {
+    pub fn words_in(&self, bytes: Span) -> WordRange {
         let start = self
             .spans
             .partition_point(|span| span.start < bytes.start)
@@ -318,14 +319,14 @@ impl PreparedText {
             .spans
             .partition_point(|span| span.end <= bytes.end)
             .to_u32();
-        Span {
+        WordRange {
             start,
             end: end.max(start),
         }
     }
 
     /// The span of some words in the text.
-    pub(super) fn bytes_of(&self, words: Span) -> Span {
+    pub(super) fn bytes_of(&self, words: WordRange) -> Span {
         Span {
             start: self.spans[words.start.to_usize()].start,
             end: self.spans[words.end.to_usize() - 1].end,
@@ -423,7 +424,7 @@ fn bags(sentences: &[Sentence], terms: &[u32], is_kept: impl Fn(usize) -> bool) 
     let mut sorted = Vec::new();
     for sentence in sentences {
         sorted.clear();
-        let words = sentence.tokens.range();
+        let words = sentence.words.range();
         sorted.extend(
             words
                 .filter(|&word| is_kept(word))

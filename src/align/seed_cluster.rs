@@ -65,12 +65,12 @@ fn cluster(seeds: Vec<Seed>) -> Option<SeedCluster> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::stream::Span;
+    use crate::{align::WordRange, text::stream::Span};
 
     /// Sentences of nine bytes, one byte apart.
     fn sentences(count: u32) -> Vec<Sentence> {
         let sentence = |at| Sentence {
-            tokens: Span {
+            words: WordRange {
                 start: at,
                 end: at + 1,
             },

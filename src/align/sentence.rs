@@ -1,14 +1,15 @@
 //! Splits text of any language into sentences: at punctuation, at blank lines, and at line ends
 //! where lines are not wrapped.
 
+use super::word_range::WordRange;
 use crate::base::num::{ToU32, ToUsize};
 use crate::text::stream::Span;
 
 /// Consecutive tokens, and the text that belongs to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sentence {
-    /// Tokens `start..end`.
-    pub tokens: Span,
+    /// Its words.
+    pub words: WordRange,
     /// Bytes of the text, including the punctuation of the sentence, without surrounding white
     /// space.
     pub bytes: Span,
@@ -47,7 +48,7 @@ pub fn sentences(text: &str, tokens: &[Span]) -> Vec<Sentence> {
     let end = text.trim_end().len();
     match found.last_mut() {
         Some(before) if is_rest_short => {
-            before.tokens.end = last.to_u32() + 1;
+            before.words.end = last.to_u32() + 1;
             before.bytes.end = end.to_u32();
         }
         _ => found.push(sentence(first..last + 1, start..end)),
@@ -57,7 +58,7 @@ pub fn sentences(text: &str, tokens: &[Span]) -> Vec<Sentence> {
 
 fn sentence(tokens: std::ops::Range<usize>, bytes: std::ops::Range<usize>) -> Sentence {
     Sentence {
-        tokens: Span {
+        words: WordRange {
             start: tokens.start.to_u32(),
             end: tokens.end.to_u32(),
         },

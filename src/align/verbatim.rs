@@ -4,6 +4,7 @@ use super::{
     AlignOptions,
     prepared_text::PreparedText,
     runs::{WordRun, runs},
+    word_range::WordRange,
 };
 use crate::base::num::{ToU32, ToUsize};
 use crate::text::stream::Span;
@@ -12,10 +13,10 @@ use std::cmp::Reverse;
 /// A chain of equal runs of words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CopiedPart {
-    /// Words `start..end` of `a`, from the first to the last equal one.
-    pub a: Span,
-    /// Words `start..end` of `b`.
-    pub b: Span,
+    /// The words of `a`, from the first to the last equal one.
+    pub a: WordRange,
+    /// The same of `b`.
+    pub b: WordRange,
     /// The number of equal words.
     pub words: u32,
 }
@@ -23,24 +24,24 @@ pub(super) struct CopiedPart {
 impl CopiedPart {
     /// Whether both sides are equal word for word.
     pub fn is_exact(&self) -> bool {
-        self.words == self.a.end - self.a.start && self.words == self.b.end - self.b.start
+        self.words == self.a.len() && self.words == self.b.len()
     }
 
     /// Whether the other one makes this one redundant: see [`without_echoes`].
     fn is_echo_of(&self, other: &Self) -> bool {
-        let (in_a, in_b) = (is_mostly_in(self.a, other.a), is_mostly_in(self.b, other.b));
+        let (in_a, in_b) = (self.a.is_mostly_in(other.a), self.b.is_mostly_in(other.b));
         let is_much_longer = 4 * u64::from(other.words) > 5 * u64::from(self.words);
         in_a && (in_b || is_much_longer)
     }
 
     fn of(run: WordRun) -> Self {
-        let span = |start| Span {
+        let words = |start| WordRange {
             start,
             end: start + run.length,
         };
         Self {
-            a: span(run.a),
-            b: span(run.b),
+            a: words(run.a),
+            b: words(run.b),
             words: run.length,
         }
     }
@@ -119,7 +120,7 @@ fn without_echoes(mut copies: Vec<CopiedPart>, words: (usize, usize)) -> Vec<Cop
     // middle there.
     let (mut owners_a, mut owners_b) = (vec![None; words.0], vec![None; words.1]);
     for copy in copies {
-        let owners = [owners_a[middle(copy.a)], owners_b[middle(copy.b)]];
+        let owners = [owners_a[copy.a.middle()], owners_b[copy.b.middle()]];
         if owners
             .into_iter()
             .flatten()
@@ -133,8 +134,8 @@ fn without_echoes(mut copies: Vec<CopiedPart>, words: (usize, usize)) -> Vec<Cop
                 continue;
             }
         }
-        for (owners, span) in [(&mut owners_a, copy.a), (&mut owners_b, copy.b)] {
-            let free = owners[span.range()]
+        for (owners, words) in [(&mut owners_a, copy.a), (&mut owners_b, copy.b)] {
+            let free = owners[words.range()]
                 .iter_mut()
                 .filter(|owner| owner.is_none());
             free.for_each(|owner| *owner = Some(kept.len()));
@@ -144,19 +145,6 @@ fn without_echoes(mut copies: Vec<CopiedPart>, words: (usize, usize)) -> Vec<Cop
     }
     kept.sort_unstable_by_key(|copy| (copy.a.start, copy.b.start));
     kept
-}
-
-fn middle(span: Span) -> usize {
-    (span.start + (span.end - span.start) / 2).to_usize()
-}
-
-/// Whether more than half of a span is in another.
-pub(super) fn is_mostly_in(span: Span, other: Span) -> bool {
-    let common = span
-        .end
-        .min(other.end)
-        .saturating_sub(span.start.max(other.start));
-    2 * common > span.end - span.start
 }
 
 /// The spans of a copied part in the texts, with the punctuation around it that both have: what
@@ -187,7 +175,7 @@ pub(super) fn bytes(a: &PreparedText, b: &PreparedText, copy: &CopiedPart) -> (S
 
 /// The text between some words and the next one; and the part of it on the line of the last word,
 /// if no word follows on that line.
-fn after(document: &PreparedText, words: Span) -> (&str, Option<&str>) {
+fn after(document: &PreparedText, words: WordRange) -> (&str, Option<&str>) {
     let start = document.spans[words.end.to_usize() - 1].end;
     let next = document.spans.get(words.end.to_usize());
     let end = next.map_or(document.text().len().to_u32(), |next| next.start.max(start));
@@ -202,7 +190,7 @@ fn after(document: &PreparedText, words: Span) -> (&str, Option<&str>) {
 
 /// The text between some words and the one before; and the part of it on the line of the first
 /// word, if no word precedes it on that line.
-fn before(document: &PreparedText, words: Span) -> (&str, Option<&str>) {
+fn before(document: &PreparedText, words: WordRange) -> (&str, Option<&str>) {
     let end = document.spans[words.start.to_usize()].start;
     let last = (words.start.to_usize())
         .checked_sub(1)

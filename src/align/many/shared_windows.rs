@@ -55,7 +55,7 @@ impl SharedWindows {
             threads,
             |_| (),
             |blot, ()| {
-                let kept = blot >> (bits - start_bits - low_bits);
+                let kept = blot.get() >> (bits - start_bits - low_bits);
                 if last.replace(kept) != Some(kept) {
                     starts.resize((kept >> low_bits).to_usize() + 1, entries.len().to_u32());
                     entries.push(AtomicU64::new(

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::base::num::{ToF64, ToU32, ToU64};
 use crate::{
-    align::{Passage, PassageCoverage, PreparedText},
+    align::{Passage, PassageCoverage, PreparedText, WordRange},
     base::error::{Error, Result},
     report::{describe_tally, put_number},
     text::stream::Span,
@@ -44,7 +44,7 @@ struct Source {
     first: u32,
     passages: Vec<Known>,
     /// The words of the document that are in the source.
-    stretches: Vec<Span>,
+    stretches: Vec<WordRange>,
     /// The share of the document that is in passages of this source, and the share of the source; other sources do not matter.
     share: f64,
     share_of_source: f64,
@@ -142,7 +142,7 @@ impl<'d> DocumentPage<'d> {
 
     /// Writes the page.
     pub fn write(mut self, out: &mut impl Write) -> Result<()> {
-        let stretches: Vec<&[Span]> = self
+        let stretches: Vec<&[WordRange]> = self
             .sources
             .iter()
             .map(|source| &source.stretches[..])
@@ -399,9 +399,7 @@ impl Known {
 fn known(a: &PreparedText, b: &PreparedText, passage: &Passage) -> Known {
     let part =
         |document: &PreparedText, at: u32| f64::from(at) / document.text().len().max(1).to_f64();
-    let length = |document: &PreparedText, bytes: Span| {
-        document.words_in(bytes).end - document.words_in(bytes).start
-    };
+    let length = |document: &PreparedText, bytes: Span| document.words_in(bytes).len();
     Known {
         kind: passage.kind.name(),
         tokens: passage.tokens,
@@ -431,8 +429,7 @@ fn put_text(out: &mut Vec<u8>, name: &str, document: &PreparedText, marks: &[Mar
         is_squeezed: document.plain().is_stripped(),
     };
     put_blocks(out, text, marks, &left_out, |bytes| {
-        let words = document.words_in(bytes);
-        words.end - words.start
+        document.words_in(bytes).len()
     });
     put(out, "</script>\n");
 }

@@ -1,7 +1,7 @@
 //! Which source accounts for which words of a document, each word once.
 
-use crate::base::num::{ToU32, ToUsize};
-use crate::text::stream::Span;
+use crate::align::WordRange;
+use crate::base::num::ToU32;
 use std::{cmp::Reverse, collections::BinaryHeap};
 
 /// The order of sources, and how many words are credited to each: the first is the source that has the most words of the document, the next the one
@@ -11,7 +11,7 @@ use std::{cmp::Reverse, collections::BinaryHeap};
 /// 4..9: the first is credited with 6, the second with 3, together 9 of 10, although 6 + 5 would be 11.
 ///
 /// A credit can only shrink as others are given, so that most sources are looked at once or twice. Memory: a byte a word.
-pub fn ranked(mut is_taken: Vec<bool>, stretches: &[&[Span]]) -> Vec<(usize, u32)> {
+pub fn ranked(mut is_taken: Vec<bool>, stretches: &[&[WordRange]]) -> Vec<(usize, u32)> {
     let mut waiting: BinaryHeap<(u32, Reverse<usize>)> = stretches
         .iter()
         .enumerate()
@@ -36,12 +36,12 @@ pub fn ranked(mut is_taken: Vec<bool>, stretches: &[&[Span]]) -> Vec<(usize, u32
 }
 
 /// How many words of some stretches, which may overlap, are not taken.
-fn free(is_taken: &[bool], stretches: &[Span]) -> u32 {
+fn free(is_taken: &[bool], stretches: &[WordRange]) -> u32 {
     let mut sorted = stretches.to_vec();
     sorted.sort_unstable_by_key(|words| words.start);
     let (mut free, mut end) = (0, 0);
     for words in sorted {
-        let rest = Span {
+        let rest = WordRange {
             start: words.start.max(end),
             end: words.end.max(end),
         };
@@ -55,33 +55,29 @@ fn free(is_taken: &[bool], stretches: &[Span]) -> u32 {
     free
 }
 
-fn slice(words: &[bool], span: Span) -> &[bool] {
-    words
-        .get(span.start.to_usize()..span.end as usize)
-        .unwrap_or_default()
+fn slice(words: &[bool], range: WordRange) -> &[bool] {
+    words.get(range.range()).unwrap_or_default()
 }
 
-fn slice_mut(words: &mut [bool], span: Span) -> &mut [bool] {
-    words
-        .get_mut(span.start.to_usize()..span.end as usize)
-        .unwrap_or_default()
+fn slice_mut(words: &mut [bool], range: WordRange) -> &mut [bool] {
+    words.get_mut(range.range()).unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn span(start: u32, end: u32) -> Span {
-        Span { start, end }
+    fn words(start: u32, end: u32) -> WordRange {
+        WordRange { start, end }
     }
 
     #[test]
     fn each_word_is_credited_once() {
-        let sources: [&[Span]; 5] = [
-            &[span(4, 9)],
-            &[span(0, 6)],
-            &[span(0, 5)],
-            &[span(9, 10), span(4, 6), span(5, 7)],
+        let sources: [&[WordRange]; 5] = [
+            &[words(4, 9)],
+            &[words(0, 6)],
+            &[words(0, 5)],
+            &[words(9, 10), words(4, 6), words(5, 7)],
             &[],
         ];
         assert_eq!(

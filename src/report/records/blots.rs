@@ -1,9 +1,10 @@
 //! Blots, words and chunks, and the documents that have them.
 
+use crate::base::ids::Blot;
 use serde::Serialize;
 
 /// A blot in hexadecimal digits, as many as its width has.
-pub fn hex_blot(blot: u64, bits: u8) -> String {
+pub fn hex_blot(blot: Blot, bits: u8) -> String {
     let digits = usize::from(bits.div_ceil(4));
     format!("{blot:0digits$x}")
 }
