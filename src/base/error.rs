@@ -12,16 +12,30 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Error {
     /// A file cannot be read or written.
     #[error("{file}: {cause}")]
-    Io { file: String, cause: io::Error },
+    Io {
+        /// The path, or a description if the file has none, such as a temporary one.
+        file: String,
+        /// What the system said.
+        cause: io::Error,
+    },
     /// A file or stream that is cut, altered or of another program.
     #[error("{place}: {what}")]
-    Damaged { place: Place, what: String },
+    Damaged {
+        /// Where the damage was found.
+        place: Place,
+        /// What is wrong there, with both values where two contradict each other.
+        what: String,
+    },
     /// Two schemes that cannot be mixed.
     #[error("{place}: scheme is '{found}', expected '{expected}'; {remedy}")]
     Scheme {
+        /// The input whose scheme does not fit.
         place: Place,
+        /// Its scheme.
         found: String,
+        /// The scheme of the other side: the index, or the input before.
         expected: String,
+        /// What the user can do, as the end of the message.
         remedy: &'static str,
     },
     /// The output cannot be written; the caller knows which one it is.

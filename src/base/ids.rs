@@ -1,6 +1,7 @@
-//! The numbers that name things, each a type of its own, so that the compiler tells a document from a set.
+//! The numbers that name things, each a type of its own, so that the compiler tells a document from
+//! a set.
 //!
-//! All of them are dense: numbers of documents run from 0 to the number of documents, and so on.
+//! All but [`Blot`] are dense: numbers of documents run from 0 to the number of documents, and so on.
 //! [`DocNo::index`] is the way into a slice, [`DocNo::from_index`] the way back, and
 //! [`DocNo::first`] counts them up.
 //!
@@ -11,6 +12,9 @@
 //! assert_eq!(names[second.index()], "two.txt");
 //! assert_eq!(DocNo::from_index(1), second);
 //! ```
+//!
+//! Places in a text are not here: [`Span`](crate::text::stream::Span) is a range of bytes, and
+//! [`WordRange`](crate::align::WordRange) a range of words.
 
 use super::num::{ToU32, ToUsize};
 use serde::{Deserialize, Serialize};
@@ -91,18 +95,31 @@ dense_number! {
     SetRank
 }
 
-/// The hash of one window of tokens. Of its 64 bits the scheme keeps the uppermost ones.
-#[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-#[serde(transparent)]
+/// The hash of one window of tokens. It has as many bits as its scheme says, the lowest of the 64.
+///
+/// A blot that is looked up, shown or visited has this type. The blots of a whole document are a
+/// slice of `u64`: they are hashed, sorted, packed and written in loops that treat them as numbers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
-pub struct Blot(pub u64);
+pub struct Blot(u64);
 
-/// A place in the text of a document, in bytes from its start.
-#[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-#[serde(transparent)]
-#[repr(transparent)]
-pub struct ByteOffset(pub u32);
+impl Blot {
+    /// The blot with these bits.
+    #[inline]
+    pub const fn new(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// The bits, as they are written to files.
+    #[inline]
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+/// As streams and messages show it.
+impl fmt::LowerHex for Blot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::LowerHex::fmt(&self.0, f)
+    }
+}

@@ -11,6 +11,7 @@ use super::{
 use crate::base::{
     error::{Error, Result},
     files::{Sealed, SealedWriter, TempDir, TempFile},
+    ids::Blot,
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -56,11 +57,11 @@ impl ChunkTextWriter {
     }
 
     /// Takes the next chunk: its blot is greater than all before.
-    pub fn push(&mut self, blot: u64, text: &[u8]) -> Result<()> {
+    pub fn push(&mut self, blot: Blot, text: &[u8]) -> Result<()> {
         self.out
             .write_all(text)
             .map_err(|error| Error::io(self.path.display(), error))?;
-        [blot, self.out.position()]
+        [blot.get(), self.out.position()]
             .iter()
             .for_each(|number| self.piece.extend_from_slice(&number.to_le_bytes()));
         if self.piece.len() as u64 >= PIECE_BYTES {
@@ -112,7 +113,8 @@ impl ChunkTexts {
         Ok(Some(Self { file, description }))
     }
 
-    fn entry(&self, at: u64) -> Result<(u64, u64)> {
+    /// The blot of an entry, and where its text ends.
+    fn entry(&self, at: u64) -> Result<(Blot, u64)> {
         let bytes = self.file.bytes(
             self.description
                 .entries
@@ -121,11 +123,11 @@ impl ChunkTexts {
         )?;
         let number =
             |start: usize| u64::from_le_bytes(std::array::from_fn(|index| bytes[start + index]));
-        Ok((number(0), number(8)))
+        Ok((Blot::new(number(0)), number(8)))
     }
 
     /// The text behind a blot, if it is shared.
-    pub fn text(&self, blot: u64) -> Result<Option<String>> {
+    pub fn text(&self, blot: Blot) -> Result<Option<String>> {
         let (mut low, mut high) = (0, self.description.chunks);
         while low < high {
             let middle = low + (high - low) / 2;
@@ -168,7 +170,7 @@ mod tests {
         let text = |blot: u64| format!("text {blot}").repeat((blot % 3) as usize);
         let blots = || (0..9_000_u64).map(|number| 5 * number);
         for blot in blots() {
-            writer.push(blot, text(blot).as_bytes()).unwrap();
+            writer.push(Blot::new(blot), text(blot).as_bytes()).unwrap();
         }
         let manifest = Manifest {
             texts: Some(writer.finish().unwrap()),
@@ -178,8 +180,8 @@ mod tests {
             .unwrap()
             .unwrap();
         for blot in blots() {
-            assert_eq!(texts.text(blot).unwrap(), Some(text(blot)));
-            assert_eq!(texts.text(blot + 1).unwrap(), None);
+            assert_eq!(texts.text(Blot::new(blot)).unwrap(), Some(text(blot)));
+            assert_eq!(texts.text(Blot::new(blot + 1)).unwrap(), None);
         }
         let without = Manifest::new(&test_files::SCHEME.parse().unwrap());
         assert!(

@@ -200,6 +200,7 @@ impl<'i> DocumentNumbering<'i> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::ids::Blot;
     use crate::index::{open::Index, test_files};
     use proptest::prelude::*;
 
@@ -257,7 +258,7 @@ mod tests {
         assert_eq!((row("d").number, row("d").representative), (1, 1));
         assert_eq!((row("e").number, row("e").representative), (3, 0));
         assert_eq!(index.find_id("a").unwrap(), None);
-        assert_eq!(index.ids_with(1).unwrap(), ["c", "e"]);
+        assert_eq!(index.ids_with(Blot::new(1)).unwrap(), ["c", "e"]);
         crate::index::verify(&index).unwrap();
     }
 }

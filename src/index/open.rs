@@ -13,7 +13,7 @@ use crate::{
     base::{
         error::{Error, Place, Result},
         files::Sealed,
-        ids::PartNo,
+        ids::{Blot, PartNo},
         num::ToUsize,
     },
     index::posting::{BUCKETS, bucket_of},
@@ -262,7 +262,7 @@ impl Index {
     }
 
     /// The ids of all documents that have a blot, in the order of their numbers.
-    pub fn ids_with(&self, blot: u64) -> Result<Vec<String>> {
+    pub fn ids_with(&self, blot: Blot) -> Result<Vec<String>> {
         let (mut contents, mut documents) = (Vec::new(), Vec::new());
         self.find(blot, &mut contents)?;
         for content in contents {
@@ -275,7 +275,7 @@ impl Index {
     }
 
     /// Where the postings are of all contents that have a blot.
-    pub fn find(&self, blot: u64, out: &mut Vec<RowLocation>) -> Result<()> {
+    pub fn find(&self, blot: Blot, out: &mut Vec<RowLocation>) -> Result<()> {
         out.clear();
         let mut places = Vec::new();
         for (segment, searched) in self.segments.iter().enumerate() {
@@ -371,9 +371,9 @@ impl Segment {
     }
 
     /// What a blot leads to, whether it still counts or not.
-    pub fn find(&self, blot: u64, bits: u8) -> Result<Option<BlotTarget>> {
+    pub fn find(&self, blot: Blot, bits: u8) -> Result<Option<BlotTarget>> {
         let mut found = Vec::with_capacity(1);
-        self.find_all(&[blot], bits, &mut found)?;
+        self.find_all(&[blot.get()], bits, &mut found)?;
         Ok(found.pop().flatten())
     }
 
@@ -460,14 +460,14 @@ mod tests {
         let documents = [("a", 1, vec![LOW, HIGH]), ("b", 2, vec![LOW])];
         test_files::commit(path, &documents, &[]);
         let index = Index::open_whole(path).unwrap();
-        assert_eq!(index.ids_with(LOW).unwrap(), ["a", "b"]);
-        assert_eq!(index.ids_with(HIGH).unwrap(), ["a"]);
+        assert_eq!(index.ids_with(Blot::new(LOW)).unwrap(), ["a", "b"]);
+        assert_eq!(index.ids_with(Blot::new(HIGH)).unwrap(), ["a"]);
         fs::remove_file(path.join("000001.001.part")).unwrap();
         assert!(Index::open(path).is_err());
         assert!(Index::open_range(path, 128..256, None).is_err());
         let index = Index::open_range(path, 0..128, None).unwrap();
-        assert_eq!(index.ids_with(LOW).unwrap(), ["a", "b"]);
-        assert!(index.ids_with(HIGH).unwrap().is_empty());
+        assert_eq!(index.ids_with(Blot::new(LOW)).unwrap(), ["a", "b"]);
+        assert!(index.ids_with(Blot::new(HIGH)).unwrap().is_empty());
         assert!(Index::open_range(path, 0..128, Some(2)).is_err());
     }
 

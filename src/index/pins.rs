@@ -15,7 +15,9 @@ const LONGEST_NAME: usize = 64;
 /// An earlier state, as users name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Since {
+    /// The number of a commit.
     Generation(u64),
+    /// The name of a pin; [`check_pin_name`] has accepted it.
     Pin(String),
 }
 

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     base::{
         error::Result,
-        ids::{ContentNo, DocNo, SetNo},
+        ids::{Blot, ContentNo, DocNo, SetNo},
         parallel,
     },
     index::posting::{
@@ -413,12 +413,12 @@ impl<'i> View<'i> {
     }
 
     /// Calls `each` with every blot and its contents, one or more, in rising order of both.
-    pub fn for_each_blot(&self, mut each: impl FnMut(u64, &[u32]) -> Result<()>) -> Result<()> {
+    pub fn for_each_blot(&self, mut each: impl FnMut(Blot, &[u32]) -> Result<()>) -> Result<()> {
         let mut merger = self.merger();
         for slices in self.ranges() {
             merger.for_each(&slices, |blot, found, dictionary| match found {
-                MergedTarget::One(content) => each(blot, &[content]),
-                MergedTarget::Set(set) => each(blot, dictionary.get(set)),
+                MergedTarget::One(content) => each(Blot::new(blot), &[content]),
+                MergedTarget::Set(set) => each(Blot::new(blot), dictionary.get(set)),
             })?;
         }
         Ok(())
@@ -430,16 +430,16 @@ impl<'i> View<'i> {
         &self,
         threads: usize,
         of: impl Fn(&[u32]) -> T + Sync,
-        mut each: impl FnMut(u64, T) -> Result<()>,
+        mut each: impl FnMut(Blot, T) -> Result<()>,
     ) -> Result<()> {
         let (ranges, of) = (self.ranges(), &of);
         let worker = || {
             let mut merger = self.merger();
-            move |slices: &Range<usize>| -> Result<Vec<(u64, T)>> {
+            move |slices: &Range<usize>| -> Result<Vec<(Blot, T)>> {
                 let mut found = Vec::new();
                 merger.for_each(slices, |blot, posted, sets| {
                     if let MergedTarget::Set(set) = posted {
-                        found.push((blot, of(sets.get(set))));
+                        found.push((Blot::new(blot), of(sets.get(set))));
                     }
                     Ok(())
                 })?;

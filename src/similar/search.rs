@@ -4,7 +4,7 @@
 //! is walked once, however many windows of a passage lead to it.
 
 use super::scores::{DocumentSize, Measure, Overlap};
-use crate::base::ids::SetNo;
+use crate::base::ids::{Blot, SetNo};
 use crate::base::num::{ToF64, ToU32, ToUsize};
 use crate::{
     base::error::Result,
@@ -57,7 +57,7 @@ impl<'i> ExcludedBlots<'i> {
     pub fn new(index: &Index, blots: HashSet<u64>, indexes: &'i [Index]) -> Result<Self> {
         let (mut of, mut found) = (HashMap::new(), Vec::new());
         for &blot in &blots {
-            index.find(blot, &mut found)?;
+            index.find(Blot::new(blot), &mut found)?;
             found.iter().for_each(|&at| *of.entry(at).or_default() += 1);
         }
         Ok(Self { blots, of, indexes })
@@ -74,15 +74,15 @@ impl<'i> ExcludedBlots<'i> {
         }
         let mut kept = Vec::with_capacity(blots.len());
         for &blot in blots {
-            if !self.contains(blot, found)? {
+            if !self.contains(Blot::new(blot), found)? {
                 kept.push(blot);
             }
         }
         Ok(Cow::Owned(kept))
     }
 
-    fn contains(&self, blot: u64, found: &mut Vec<RowLocation>) -> Result<bool> {
-        if self.blots.contains(&blot) {
+    fn contains(&self, blot: Blot, found: &mut Vec<RowLocation>) -> Result<bool> {
+        if self.blots.contains(&blot.get()) {
             return Ok(true);
         }
         for index in self.indexes {
@@ -260,7 +260,7 @@ impl IndexSearch<'_> {
     ) -> Result<()> {
         let mut found = std::mem::take(&mut scratch.found);
         for &blot in blots {
-            self.index.find(blot, &mut found)?;
+            self.index.find(Blot::new(blot), &mut found)?;
             let mut df = 0;
             for &at in &found {
                 df += u64::from(self.copies(at, scratch)?);

@@ -1,6 +1,7 @@
 //! Makes the blots of documents.
 
 use super::options::{BlotOptions, DEFAULT_BITS, default_window};
+use crate::base::ids::Blot;
 use crate::base::num::{ToU64, ToUsize};
 use crate::base::setting::Setting;
 use crate::{
@@ -251,7 +252,7 @@ impl DocumentBlotter {
     }
 
     /// Where a blot comes from in a document, and the text there, without the markup that is stripped.
-    pub fn text_of(&mut self, text: &str, blot: u64) -> Option<(Range<usize>, String)> {
+    pub fn text_of(&mut self, text: &str, blot: Blot) -> Option<(Range<usize>, String)> {
         let mut tokens = Tokens::new(true);
         self.tokenize.tokenize(text, &mut tokens).ok()?;
         let spans = tokens.spans()?;
@@ -259,8 +260,9 @@ impl DocumentBlotter {
             .iter_mut()
             .find_map(|SchemeBlotter { blotter, blots, .. }| {
                 blotter.blot(&tokens, blots);
-                let first =
-                    blots.positions[blots.values.iter().position(|&value| value == blot)?] as usize;
+                let first = blots.positions
+                    [blots.values.iter().position(|&value| value == blot.get())?]
+                    as usize;
                 let bytes = spans.get(first)?.start as usize
                     ..spans.get(blotter.last_token(&tokens, first))?.end as usize;
                 Some((

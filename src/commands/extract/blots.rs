@@ -1,10 +1,10 @@
 //! Blots by falling df, as dupi extracts them: a blot of many documents is likely to be copied text.
 
 use super::{ExtractOptions, put};
-use crate::base::ids::ContentNo;
+use crate::base::ids::{Blot, ContentNo, DocNo};
 use crate::base::num::{ToF64, ToU64};
 use crate::{
-    base::{error::Result, ids::DocNo},
+    base::error::Result,
     index::{
         View,
         posting::{SetDictionary, Sets},
@@ -152,7 +152,13 @@ impl BlotWriter<'_> {
         })
     }
 
-    fn write_blot(&self, blot: u64, df: u64, contents: &[u32], out: &mut impl Write) -> Result<()> {
+    fn write_blot(
+        &self,
+        blot: Blot,
+        df: u64,
+        contents: &[u32],
+        out: &mut impl Write,
+    ) -> Result<()> {
         let mut documents: Vec<u32> = contents
             .iter()
             .flat_map(|&content| self.view.documents_of(ContentNo::new(content)))

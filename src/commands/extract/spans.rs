@@ -125,6 +125,7 @@ impl FirstDocumentTable {
             // Contents stand in the order of their first documents.
             |contents| view.documents_of(ContentNo::new(contents[0]))[0].get(),
             |blot, first| {
+                let blot = blot.get();
                 starts.resize((blot >> shift) as usize + 1, entries.len().to_u32());
                 entries.push(((blot & ((1 << shift) - 1)) as u32, first));
                 Ok(())

@@ -1,6 +1,6 @@
 //! Writes an index as a stream of blots.
 
-use crate::base::ids::{ContentNo, DocNo};
+use crate::base::ids::{Blot, ContentNo, DocNo};
 use crate::base::setting::Setting;
 use crate::{
     base::error::{Error, Place, Result},
@@ -96,7 +96,7 @@ fn blots_of(view: &View<'_>, wanted: &[u32]) -> Result<Vec<Vec<u64>>> {
     view.for_each_blot(|blot, contents| {
         for content in contents {
             if let Ok(place) = wanted.binary_search(content) {
-                blots[place].push(blot);
+                blots[place].push(blot.get());
             }
         }
         Ok(())
@@ -146,7 +146,7 @@ pub fn dump_dictionary(index: &Index, out: &mut impl Write) -> Result<()> {
 }
 
 /// Writes the documents of one blot, a line each, aliases included, in the order of their numbers.
-pub fn dump_blot(index: &Index, blot: u64, out: &mut impl Write) -> Result<()> {
+pub fn dump_blot(index: &Index, blot: Blot, out: &mut impl Write) -> Result<()> {
     let hex = hex_blot(blot, index.scheme.bits);
     let mut lines = Vec::new();
     for id in index.ids_with(blot)? {

@@ -2,7 +2,10 @@
 
 use crate::base::num::ToU64;
 use crate::{
-    base::error::{Error, Result},
+    base::{
+        error::{Error, Result},
+        ids::Blot,
+    },
     commands::{
         BlotOptions, Observer, QueryOutcome,
         blot::DocumentBlotter,
@@ -24,7 +27,7 @@ use std::{io::Write, path::PathBuf};
 pub fn blot_text(
     index: &Index,
     options: &BlotOptions,
-    blot: u64,
+    blot: Blot,
     (corpus, reading): (&[PathBuf], &corpus::Options),
     out: &mut impl Write,
     observer: &mut dyn Observer,

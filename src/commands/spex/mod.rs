@@ -3,6 +3,7 @@
 mod chunks;
 mod documents;
 
+use crate::base::ids::Blot;
 use crate::base::num::{ToU64, ToUsize};
 use crate::base::setting::Setting;
 use crate::{
@@ -481,7 +482,7 @@ impl SpexRun {
         };
         let put = |made: Vec<(u64, Vec<u8>)>| {
             made.iter()
-                .try_for_each(|(blot, text)| out.push(*blot, text))
+                .try_for_each(|(blot, text)| out.push(Blot::new(*blot), text))
         };
         chunks.each_shared(&self.documents, options.within, worked, put)?;
         out.finish()

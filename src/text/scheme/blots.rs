@@ -1,6 +1,7 @@
 //! The scheme of a blot stream or an index, and the names it is made of.
 
 use super::TokenScheme;
+use crate::base::ids::Blot;
 use serde::{Deserialize, Serialize};
 use std::{convert::Infallible, fmt, ops::RangeInclusive, str::FromStr};
 
@@ -22,11 +23,12 @@ pub const BITS: RangeInclusive<u8> = 16..=64;
 
 impl BlotScheme {
     /// Reads a blot as streams have it, in hexadecimal digits.
-    pub fn parse_blot(&self, hex: &str) -> Result<u64, String> {
+    pub fn parse_blot(&self, hex: &str) -> Result<Blot, String> {
         let blot = u64::from_str_radix(hex, 16)
             .ok()
             .filter(|&blot| self.bits == 64 || blot >> self.bits == 0);
-        blot.ok_or_else(|| format!("'{hex}' is not a blot of {} bits in hex", self.bits))
+        blot.map(Blot::new)
+            .ok_or_else(|| format!("'{hex}' is not a blot of {} bits in hex", self.bits))
     }
 }
 
