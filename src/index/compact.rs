@@ -271,9 +271,7 @@ impl IndexRewrite<'_> {
     /// Writes all files of the index, and gives the manifest that names them.
     pub fn write(&self, view: &View<'_>, resources: &Resources) -> Result<Manifest> {
         let parts = match &self.range {
-            Some(range) => [range.buckets]
-                .map(|[first, end]| first as usize..end as usize)
-                .to_vec(),
+            Some(range) => vec![range.buckets.range()],
             None => SegmentFiles::parts(self.parts)?,
         };
         let name = Manifest::segment_name(self.generation);

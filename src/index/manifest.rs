@@ -6,7 +6,7 @@ use crate::{
         error::{Error, Place, Result},
         files::{self, Sealed, durable},
     },
-    index::posting::BUCKETS,
+    index::posting::{BUCKETS, BucketRange},
     text::scheme::BlotScheme,
 };
 use serde::{Deserialize, Serialize};
@@ -84,7 +84,7 @@ fn not_an_index(directory: &Path) -> String {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlotRange {
     /// The top eight bits of its blots are from the first to, but not including, the second.
-    pub buckets: [u32; 2],
+    pub buckets: BucketRange,
     /// In how many parts the postings of the whole were.
     pub parts: u32,
 }
@@ -189,9 +189,9 @@ impl Manifest {
 
     /// The top eight bits of its blots.
     pub fn buckets(&self) -> Range<usize> {
-        self.range.as_ref().map_or(0..BUCKETS, |range| {
-            range.buckets[0] as usize..range.buckets[1] as usize
-        })
+        self.range
+            .as_ref()
+            .map_or(0..BUCKETS, |range| range.buckets.range())
     }
 
     /// Reads the manifest of an index and checks it.
@@ -220,12 +220,10 @@ impl Manifest {
             );
             return Err(Error::damaged(place(), what));
         }
-        if let Some(BlotRange {
-            buckets: [first, end],
-            ..
-        }) = checked.manifest.range
-            && (first >= end || end as usize > BUCKETS)
+        if let Some(BlotRange { buckets, .. }) = checked.manifest.range
+            && !buckets.is_valid()
         {
+            let Range { start: first, end } = buckets.range();
             return Err(Error::damaged(
                 place(),
                 format!("a part of an index from {first} to {end}, of {BUCKETS}"),
@@ -338,7 +336,8 @@ mod tests {
         write_changed(path, |manifest| manifest.version = VERSION - 1);
         let error = Manifest::read(path).unwrap_err().to_string();
         assert!(error.contains("an index of version 2"), "{error}");
-        for buckets in [[4, 4], [9, 3], [0, 257]] {
+        for (first, end) in [(4, 4), (9, 3), (0, 257)] {
+            let buckets = BucketRange::from(&(first..end));
             write_changed(path, |manifest| {
                 manifest.range = Some(BlotRange { buckets, parts: 2 });
             });

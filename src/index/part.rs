@@ -15,9 +15,9 @@ use crate::{
         error::{Error, Result},
         files::Sealed,
         ids::{PartNo, SetNo},
-        num::ToUsize,
+        num::{ToU64, ToUsize},
     },
-    index::posting::BUCKETS,
+    index::posting::{BUCKETS, BucketRange},
 };
 use serde::{Deserialize, Serialize};
 use std::{ops::Range, path::Path};
@@ -31,7 +31,7 @@ pub(super) struct PartDescription {
     /// How many bits a blot has.
     pub bits: u8,
     /// The top eight bits of its blots are from the first to, but not including, the second.
-    pub buckets: [u32; 2],
+    pub buckets: BucketRange,
     /// The blots of several documents.
     pub shared: SectionLayout,
     /// The blots of one document.
@@ -89,19 +89,16 @@ impl Part {
         let wrong = || file.damaged(0, "the description of the part contradicts itself");
         let PartDescription {
             bits,
-            buckets: [first, end],
+            buckets,
             shared,
             single,
             ..
         } = &description;
-        let fits = description.kind == sections::PART.kind
-            && crate::text::scheme::BITS.contains(bits)
-            && first < end
-            && *end as usize <= BUCKETS;
+        let fits = description.kind == sections::PART.kind && buckets.is_valid_for(*bits);
         if !fits
             || ![shared, single]
                 .iter()
-                .all(|shape| shape.fits(*bits, u64::from(end - first)))
+                .all(|shape| shape.fits(*bits, buckets.range().len().to_u64()))
         {
             return Err(wrong());
         }
@@ -129,8 +126,7 @@ impl Part {
 
     /// The range of its blots, by their top eight bits.
     pub fn buckets(&self) -> Range<usize> {
-        let [first, end] = self.description.buckets;
-        first as usize..end as usize
+        self.description.buckets.range()
     }
 
     /// How many blots several documents have.
@@ -224,7 +220,7 @@ impl Part {
     }
 
     fn first_bucket(&self, shape: &SectionLayout) -> u64 {
-        u64::from(self.description.buckets[0]) << (shape.bucket_bits - 8)
+        self.buckets().start.to_u64() << (shape.bucket_bits - 8)
     }
 
     /// Calls `each` with every blot from `first` to `last` and what it leads to: first those of

@@ -12,7 +12,7 @@ use crate::{
         files::SealedWriter,
         parallel,
     },
-    index::posting::{BUCKETS, FINE_POSTINGS, Inverted, Key, first_blot},
+    index::posting::{BUCKETS, BucketRange, FINE_POSTINGS, Inverted, Key, first_blot},
 };
 use std::{borrow::Cow, fs::File, io::BufWriter, io::Write, ops::Range, path::Path};
 
@@ -51,12 +51,11 @@ pub fn write<K: Key>(
         count(1),
         |unit| inverted.single(unit),
     )?;
-    let buckets = [buckets.start as u32, buckets.end as u32];
     let description = PartDescription {
         kind: sections::PART.kind.to_owned(),
         scheme: scheme.to_owned(),
         bits: inverted.bits,
-        buckets,
+        buckets: BucketRange::from(&buckets),
         shared,
         single,
     };

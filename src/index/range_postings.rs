@@ -18,10 +18,10 @@ use crate::{
         error::{Error, Result},
         files::{Sealed, SealedWriter},
         ids::SetNo,
-        num::ToUsize,
+        num::{ToU64, ToUsize},
     },
     index::posting::{
-        BUCKETS, FINE_POSTINGS, Inverted, Key, NARROW_BITS, first_blot, put_keys, take_keys,
+        BucketRange, FINE_POSTINGS, Inverted, Key, NARROW_BITS, first_blot, put_keys, take_keys,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -35,7 +35,7 @@ struct RangePostingsDescription {
     kind: String,
     scheme: String,
     bits: u8,
-    buckets: [u32; 2],
+    buckets: BucketRange,
     /// Of the whole.
     postings: u64,
     shared_blots: u64,
@@ -89,7 +89,7 @@ pub fn write_range_postings<K: Key>(
         kind: KIND.to_owned(),
         scheme: scheme.to_owned(),
         bits: inverted.bits,
-        buckets: [buckets.start as u32, buckets.end as u32],
+        buckets: BucketRange::from(&buckets),
         postings: inverted.postings,
         shared_blots: inverted.shared,
         shared,
@@ -107,7 +107,7 @@ struct KeyRun {
     place: Range<u64>,
 }
 
-/// Such a file, read as it is asked.
+/// An open file of the postings of a range; keys are read on demand.
 pub struct RangePostings {
     file: Sealed,
     description: RangePostingsDescription,
@@ -123,16 +123,12 @@ impl RangePostings {
         let RangePostingsDescription {
             kind,
             bits,
-            buckets: [first, end],
+            buckets,
             shared,
             key_runs,
             ..
         } = &description;
-        if kind != KIND
-            || !crate::text::scheme::BITS.contains(bits)
-            || first >= end
-            || *end as usize > BUCKETS
-        {
+        if kind != KIND || !buckets.is_valid_for(*bits) {
             return Err(wrong());
         }
         let (mut start, mut found) = (0, Vec::new());
@@ -143,18 +139,18 @@ impl RangePostings {
             .chunks_exact(3)
         {
             let [bucket, keys, end_at] = [row[0], row[1], row[2]].map(u64::from_le_bytes);
-            let is_here = (u64::from(*first)..u64::from(*end)).contains(&bucket)
+            let is_here = buckets.range().contains(&bucket.to_usize())
                 && start <= end_at
                 && end_at <= shared[1];
             if !is_here
                 || found
                     .last()
-                    .is_some_and(|before: &KeyRun| before.bucket as u64 > bucket)
+                    .is_some_and(|before: &KeyRun| before.bucket.to_u64() > bucket)
             {
                 return Err(wrong());
             }
             found.push(KeyRun {
-                bucket: bucket as usize,
+                bucket: bucket.to_usize(),
                 keys,
                 place: shared[0] + start..shared[0] + end_at,
             });
@@ -177,8 +173,7 @@ impl RangePostings {
 
     /// The range of its blots, by their top eight bits.
     pub fn buckets(&self) -> Range<usize> {
-        let [first, end] = self.description.buckets;
-        first as usize..end as usize
+        self.description.buckets.range()
     }
 
     /// Keys of a run, with the numbers that sets have in the whole.
@@ -216,7 +211,7 @@ impl RangePostings {
 #[derive(Debug, Serialize, Deserialize)]
 struct NumbersDescription {
     kind: String,
-    buckets: [u32; 2],
+    buckets: BucketRange,
     /// How many blots of the whole have a set whose number has each bit length.
     uses_by_length: Vec<u64>,
     sets: u64,
@@ -226,7 +221,7 @@ struct NumbersDescription {
 pub struct SetNumbers {
     numbers: Vec<SetNo>,
     code: NumberCode,
-    buckets: [u32; 2],
+    buckets: BucketRange,
 }
 
 impl SetNumbers {
@@ -243,13 +238,9 @@ impl SetNumbers {
             .iter()
             .try_for_each(|number| out.write_all(&number.get().to_le_bytes()))
             .map_err(failed)?;
-        let (kind, buckets) = (
-            NUMBERS.to_owned(),
-            [buckets.start as u32, buckets.end as u32],
-        );
         let description = NumbersDescription {
-            kind,
-            buckets,
+            kind: NUMBERS.to_owned(),
+            buckets: BucketRange::from(buckets),
             uses_by_length: uses_by_length.to_vec(),
             sets: numbers.len() as u64,
         };

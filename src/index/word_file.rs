@@ -13,7 +13,7 @@ use crate::{
         files::{Sealed, SealedWriter},
         parallel,
     },
-    index::posting::{BUCKETS, WordCount, WordLists, WordSink, bucket_of_word},
+    index::posting::{BucketRange, WordCount, WordLists, WordSink, bucket_of_word},
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -30,7 +30,7 @@ const SMALL: u64 = 3;
 struct WordFileDescription {
     kind: String,
     /// The top eight bits of its hashes are from the first to, but not including, the second.
-    buckets: [u32; 2],
+    buckets: BucketRange,
     words: u64,
     /// Pairs of a word and a document.
     pairs: u64,
@@ -73,10 +73,9 @@ pub fn write(
             Ok(())
         },
     )?;
-    let buckets = [buckets.start as u32, buckets.end as u32];
     out.finish(&WordFileDescription {
         kind: sections::WORDS.kind.to_owned(),
-        buckets,
+        buckets: BucketRange::from(&buckets),
         words: all_words,
         pairs: all_pairs,
         starts,
@@ -113,14 +112,13 @@ impl WordFile {
         let description: WordFileDescription = file.describe()?;
         let WordFileDescription {
             kind,
-            buckets: [first, end],
+            buckets,
             starts,
             ..
         } = &description;
         let fits = kind == sections::WORDS.kind
-            && first < end
-            && *end as usize <= BUCKETS
-            && starts.len() == (end - first) as usize + 1;
+            && buckets.is_valid()
+            && starts.len() == buckets.range().len() + 1;
         if !fits || !starts.is_sorted() {
             return Err(file.damaged(0, "the description of the words contradicts itself"));
         }
@@ -139,8 +137,7 @@ impl WordFile {
 
     /// The range of its hashes, by their top eight bits.
     pub fn buckets(&self) -> Range<usize> {
-        let [first, end] = self.description.buckets;
-        first as usize..end as usize
+        self.description.buckets.range()
     }
 
     /// The words of a bucket; none if it is elsewhere.
@@ -305,7 +302,7 @@ pub fn join_words(path: &Path, inputs: &[PathBuf]) -> Result<()> {
     }
     out.finish(&WordFileDescription {
         kind: sections::WORDS.kind.to_owned(),
-        buckets: [0, end as u32],
+        buckets: BucketRange::from(&(0..end)),
         words,
         pairs,
         starts,
@@ -405,6 +402,7 @@ pub fn verify(check: &SegmentCheck<'_>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::index::posting::BUCKETS;
 
     struct TestWordLists(Vec<(&'static str, Vec<WordCount>)>);
 

@@ -5,8 +5,8 @@ use super::{
     commit::refused,
 };
 use crate::{
-    base::{error::Result, files::durable, num::ToU32},
-    index::{BlotRange, Index, IndexRewrite, Resources, SegmentFiles, View},
+    base::{error::Result, files::durable},
+    index::{BlotRange, Index, IndexRewrite, Resources, SegmentFiles, View, posting::BucketRange},
 };
 use std::path::{Path, PathBuf};
 
@@ -28,7 +28,7 @@ pub fn split(directory: &Path, parts: u32, output: &Path, resources: &Resources)
     };
     for (range, target) in ranges.iter().zip(&targets) {
         let range = BlotRange {
-            buckets: [range.start.to_u32(), range.end.to_u32()],
+            buckets: BucketRange::from(range),
             parts: first.parts,
         };
         let rewritten = IndexRewrite {

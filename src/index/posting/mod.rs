@@ -15,6 +15,7 @@
 //! disk and merged at the end.
 
 mod blot_counts;
+mod bucket_range;
 mod buckets;
 mod collect;
 mod invert;
@@ -29,6 +30,7 @@ mod sort;
 mod spilled_sets;
 mod word_collector;
 
+pub use bucket_range::BucketRange;
 pub use buckets::Buckets;
 pub use collect::{Collector, Postings, SLICES, blots_of};
 pub use invert::{Inversion, InvertRanges, invert};

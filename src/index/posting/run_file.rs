@@ -5,6 +5,7 @@
 //! one, 8 bytes each, and the number of keys of each slice, 4 bytes each.
 
 use super::{
+    bucket_range::BucketRange,
     collect::{KeyRunTable, PackedBucket, SLICES},
     invert::{Grouper, Inversion, InvertRanges},
     inverted::{Inverted, InvertedRange},
@@ -18,7 +19,7 @@ use crate::{
     base::{
         error::{Error, Result},
         files::{Sealed, SealedWriter, TempDir, TempFile},
-        num::{ToU32, ToU64},
+        num::ToU64,
     },
     index::posting::SpillTo,
     text::scheme::BlotScheme,
@@ -38,7 +39,7 @@ struct RunFileDescription {
     scheme: String,
     bits: u8,
     /// The first bucket, and the one after the last.
-    buckets: [u32; 2],
+    buckets: BucketRange,
     /// Numbers are less than this.
     documents: u32,
     runs: u64,
@@ -136,7 +137,7 @@ impl RunWriter {
             kind: KIND.to_owned(),
             scheme: self.scheme,
             bits: self.bits,
-            buckets: [self.buckets.start.to_u32(), self.buckets.end.to_u32()],
+            buckets: BucketRange::from(&self.buckets),
             documents: self.documents,
             runs: self.runs.len().to_u64(),
             borders,
@@ -168,19 +169,15 @@ impl RunFile {
         let RunFileDescription {
             kind,
             bits,
-            buckets: [first, end],
+            buckets,
             runs,
             borders,
             ..
         } = &description;
-        if kind != KIND
-            || !crate::text::scheme::BITS.contains(bits)
-            || first >= end
-            || *end as usize > BUCKETS
-        {
+        if kind != KIND || !buckets.is_valid_for(*bits) {
             return Err(wrong());
         }
-        let slices = (end - first) as usize * (SLICES / BUCKETS);
+        let slices = buckets.range().len() * (SLICES / BUCKETS);
         let run_bytes = 8 * (slices as u64 + 1) + 4 * slices as u64;
         let table = file.bytes(*borders, runs.checked_mul(run_bytes).ok_or_else(wrong)?)?;
         let read = |bytes: &[u8]| -> Option<KeyRunTable> {
@@ -233,8 +230,7 @@ impl RunFile {
 
     /// The buckets of the file.
     pub fn buckets(&self) -> Range<usize> {
-        let [first, end] = self.description.buckets;
-        first as usize..end as usize
+        self.description.buckets.range()
     }
 
     /// Slices of the blot space as slices of this file.

@@ -1,15 +1,12 @@
 //! Reads a file of pair counts.
 
 use super::{CountDescription, KIND};
-use crate::{
-    base::{
-        codec::Fields,
-        error::Result,
-        files::Sealed,
-        ids::ContentNo,
-        num::{ToU32, ToU64, ToUsize},
-    },
-    index::posting::BUCKETS,
+use crate::base::{
+    codec::Fields,
+    error::Result,
+    files::Sealed,
+    ids::ContentNo,
+    num::{ToU32, ToU64},
 };
 use std::path::Path;
 
@@ -28,11 +25,7 @@ pub struct ExpectedCounts<'a> {
 impl ExpectedCounts<'_> {
     /// What is wrong with the counts of a file, if anything.
     fn mismatch(&self, found: &CountDescription) -> Option<String> {
-        let CountDescription {
-            kind,
-            buckets: [first, end],
-            ..
-        } = found;
+        let CountDescription { kind, buckets, .. } = found;
         let side_bytes = if self.max_df == u64::MAX {
             0
         } else {
@@ -42,7 +35,7 @@ impl ExpectedCounts<'_> {
             Some(format!(
                 "this is '{kind}', not '{KIND}': another version counted; count again"
             ))
-        } else if first >= end || end.to_usize() > BUCKETS {
+        } else if !buckets.is_valid() {
             Some("the description of the counts contradicts itself".to_owned())
         } else if found.max_df != self.max_df {
             Some("counted with another limit of documents per blot".to_owned())

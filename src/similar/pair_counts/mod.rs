@@ -21,6 +21,7 @@ pub(super) use sums::blots_in_sets;
 pub use sums::{PairCounts, RecomputedPairs};
 pub use write::{PairCountOptions, write_pair_counts};
 
+use crate::index::posting::BucketRange;
 use serde::{Deserialize, Serialize};
 
 const KIND: &str = "counts 2";
@@ -34,7 +35,7 @@ struct CountDescription {
     /// Only pairs of contents that were recomputed since this commit are counted; they come first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     since: Option<u64>,
-    buckets: [u32; 2],
+    buckets: BucketRange,
     contents: u64,
     max_df: u64,
     /// The section of pairs: start and length.

@@ -14,7 +14,7 @@ use crate::{
     },
     similar::scores::{DocumentSize, Measure, Overlap},
 };
-use std::path::PathBuf;
+use std::{ops::Range, path::PathBuf};
 
 /// The long sets of all ranges, each once.
 fn long_sets(files: &[CountFile]) -> Result<Sets> {
@@ -236,7 +236,7 @@ fn open_all(files: &[PathBuf], expected: &ExpectedCounts<'_>) -> Result<Vec<Coun
 fn ensure_all_ranges(files: &[CountFile]) -> Result<()> {
     let mut next = 0;
     for CountFile { file, description } in files {
-        let [first, end] = description.buckets;
+        let Range { start: first, end } = description.buckets.range();
         if first != next {
             return Err(file.damaged(
                 0,
@@ -245,7 +245,7 @@ fn ensure_all_ranges(files: &[CountFile]) -> Result<()> {
         }
         next = end;
     }
-    if next.to_usize() == BUCKETS {
+    if next == BUCKETS {
         return Ok(());
     }
     Err(Error::Usage(format!(

@@ -10,7 +10,10 @@ use crate::{
         num::{ToU32, ToU64, ToUsize},
         parallel::Limits,
     },
-    index::{View, posting::Sets},
+    index::{
+        View,
+        posting::{BucketRange, Sets},
+    },
     similar::long_sets::LONG_SET_MEMBERS,
 };
 use std::{
@@ -72,7 +75,7 @@ pub fn write_pair_counts(
         kind: KIND.to_owned(),
         index: options.index.to_owned(),
         since: options.since.map(|(generation, _)| generation),
-        buckets: [options.buckets.start.to_u32(), options.buckets.end.to_u32()],
+        buckets: BucketRange::from(&options.buckets),
         contents: contents.to_u64(),
         max_df: options.max_df,
         pairs,
