@@ -223,7 +223,7 @@ pub fn parse(windows: &WindowSchemes, run: Run) -> Result<Vec<NamedShape>, Strin
 
 /// The index of the scheme that finds verbatim text, and the number of tokens of its windows.
 ///
-/// If there is only one scheme, it is taken, whatever it is.
+/// A single scheme is always accepted.
 pub fn verbatim(windows: &WindowSchemes) -> Option<(usize, u32)> {
     let schemes = parse(
         windows,

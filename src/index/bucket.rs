@@ -133,7 +133,7 @@ impl<'a> EncodedBucket<'a> {
         })
     }
 
-    /// The number that stands with a blot.
+    /// The number that is stored with a blot.
     pub fn find(mut self, sought: u64, numbers: &NumberCodec) -> Result<Option<u32>, BrokenBucket> {
         let mut next = Some(self.range[0]);
         for index in 0..self.blots {
@@ -174,7 +174,7 @@ impl<'a> EncodedBucket<'a> {
         Ok(())
     }
 
-    /// Calls `each` with every number, whatever blot it stands with.
+    /// Calls `each` with every number, without decoding blots.
     pub fn for_each_number(
         mut self,
         numbers: &NumberCodec,

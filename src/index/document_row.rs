@@ -1,6 +1,6 @@
 //! A row of the documents of a segment: all that an index knows of a document, except its id.
 
-/// What an index knows of a document, but for its id.
+/// What an index stores about a document besides its id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DocumentRow {
     /// Its number in the index.

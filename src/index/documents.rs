@@ -123,7 +123,7 @@ fn words(numbers: &[u32]) -> Vec<u8> {
         .collect()
 }
 
-/// The documents of a segment, read as they are asked for.
+/// The documents of a segment, read on demand.
 pub struct Documents {
     file: Sealed,
     description: DocumentsDescription,
@@ -175,7 +175,7 @@ impl Documents {
         &self.file
     }
 
-    /// What the commit did to older segments; read when it is first asked for.
+    /// What the commit did to older segments; read on first use.
     pub fn effects(&self) -> Result<&CommitEffects> {
         if let Some(effects) = self.effects.get() {
             return Ok(effects);

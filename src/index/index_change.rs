@@ -22,7 +22,7 @@ pub struct IndexChange<'i> {
 /// How a document that is added stands to the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IndexMatch {
-    /// The index has it, as it is.
+    /// The index already has it, with the same id and text.
     Unchanged,
     /// Its content is posted under this number.
     Posted {

@@ -33,7 +33,7 @@ pub struct Manifest {
     /// Only a range of the blots is here; the rest is elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<BlotRange>,
-    /// Each segment has a dictionary: how often each word stands in which document.
+    /// Whether each segment has a dictionary: how often each word occurs in which document.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dictionary: bool,
     /// The oldest first.
@@ -41,7 +41,7 @@ pub struct Manifest {
     /// Generations whose state is kept, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pins: BTreeMap<String, u64>,
-    /// What dedup-spex needs beside it to add documents: the hashes of all tokens.
+    /// The hashes of all tokens, which dedup-spex needs to add documents.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub state: Vec<FileSeal>,
     /// The text of shared chunks.

@@ -14,10 +14,10 @@ use crate::{
 };
 use std::{collections::HashMap, ops::Range};
 
-/// No number: what was posted does not count any more.
+/// Stands for "no new number": the document was removed, so its postings no longer count.
 pub const NONE: u32 = u32::MAX;
 
-/// What a blot leads to, of what still counts.
+/// The live documents or contents of a blot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MergedTarget {
     /// The only document or content, by its new number.
@@ -26,7 +26,7 @@ pub enum MergedTarget {
     Set(SetNo),
 }
 
-/// What became of a set.
+/// The result of translating a set to new numbers.
 #[derive(Debug, Clone, Copy)]
 enum TranslatedSet {
     NotYet,
@@ -183,7 +183,7 @@ impl<'v> Merger<'v> {
         Ok(())
     }
 
-    /// Counts how many blots have each set, and nothing else.
+    /// Counts the blots of each set, without visiting blots of one document if it can.
     fn count_sets(&mut self, slices: &Range<usize>) -> Result<()> {
         let [only] = self.segments else {
             return self.for_each(slices, |_, _, _| Ok(()));
@@ -300,7 +300,7 @@ impl<'v> Merger<'v> {
     }
 }
 
-/// Postings are rewritten.
+/// Rewrites postings with the new numbers.
 impl<K: Key> InvertRanges<K> for Merger<'_> {
     fn unit(&mut self, slices: &Range<usize>) -> Result<InvertedRange<K>> {
         let mut unit = InvertedRange {
@@ -330,7 +330,7 @@ impl<K: Key> InvertRanges<K> for Merger<'_> {
     }
 }
 
-/// Only the sets are wanted, and how many blots have each.
+/// Finds the sets and the number of blots of each, and no postings.
 pub struct CountSets<'v>(pub Merger<'v>);
 
 impl<K: Key> InvertRanges<K> for CountSets<'_> {
@@ -352,14 +352,14 @@ impl<K: Key> InvertRanges<K> for CountSets<'_> {
 }
 
 /// As [`CountSets`], where one segment has nearly all blots: those of the others are looked up in
-/// it. Of a blot that only it has nothing but the set is read, and nothing is sorted.
+/// it. For a blot of the large segment alone it reads only the set, and it sorts nothing.
 ///
 /// Memory: 8 bytes for each set of the large segment.
 pub struct CountSetsBesideLargest<'v> {
     merger: Merger<'v>,
     large: usize,
-    /// How many blots lead to each set of the large segment; less those that other segments have,
-    /// too. One may be taken off before it is counted, or elsewhere.
+    /// The number of blots of each set of the large segment that no other segment has. Signed,
+    /// because a blot may be subtracted before it is counted, or by another thread.
     uses: Vec<i64>,
 }
 

@@ -39,7 +39,7 @@ pub struct NumberedDocuments {
     pub documents: Vec<IndexedDocument>,
     /// What the commit does to older segments.
     pub effects: CommitEffects,
-    /// Of each document.
+    /// The number of each document, in the order in which they were added.
     pub numbers: Vec<u32>,
     /// The first number that was never given.
     pub next: u32,
@@ -110,7 +110,7 @@ impl<'i> DocumentNumbering<'i> {
         self.by_hash.get(&hash).copied()
     }
 
-    /// Takes a document away from the index; false if it has none with this id.
+    /// Removes a document from the index; returns false if it has none with this id.
     pub fn remove(&mut self, id: &str) -> Result<bool> {
         self.change
             .as_mut()

@@ -24,7 +24,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Opening costs as much as there are parts, whatever the number of documents.
+/// An open index. Opening it takes time by the number of parts, not of documents.
 pub struct Index {
     /// Where its files are.
     pub directory: PathBuf,
@@ -32,7 +32,7 @@ pub struct Index {
     pub manifest: Manifest,
     /// The scheme of its blots.
     pub scheme: BlotScheme,
-    /// The oldest first.
+    /// Its segments, oldest first.
     pub segments: Vec<Segment>,
 }
 
@@ -105,8 +105,8 @@ impl Index {
         }
     }
 
-    /// Only what has the blots of a range, given by their top eight bits: other parts, and words,
-    /// need not be there. As it is, or was after an earlier commit.
+    /// Opens only the files that hold a range of blots, given by their top eight bits: other parts,
+    /// and words, may be missing. Opens the current state, or the one after an earlier commit.
     pub fn open_range(
         directory: &Path,
         buckets: Range<usize>,
@@ -166,7 +166,7 @@ impl Index {
         Ok(index)
     }
 
-    /// Lets go of the memory that was mapped so far.
+    /// Releases the memory of all mapped files; they are read again when needed.
     pub fn release(&self) {
         self.segments
             .iter()
@@ -274,7 +274,7 @@ impl Index {
         Ok(documents.into_iter().map(|(_, id)| id).collect())
     }
 
-    /// Where the postings are of all contents that have a blot.
+    /// Replaces `out` by the rows whose postings have a blot, one for each content.
     pub fn find(&self, blot: Blot, out: &mut Vec<RowLocation>) -> Result<()> {
         out.clear();
         let mut places = Vec::new();
@@ -362,7 +362,7 @@ impl Segment {
         }
     }
 
-    /// In the order of the manifest.
+    /// All open files, in the order of the manifest.
     pub fn files(&self) -> impl Iterator<Item = &Sealed> {
         SECTIONS
             .iter()
@@ -377,8 +377,8 @@ impl Segment {
         Ok(found.pop().flatten())
     }
 
-    /// The same for many blots at once, in the order of `blots`; appended to `out`. It is fastest
-    /// with blots in rising order.
+    /// Looks up many blots at once, and appends the results to `out` in the order of `blots`. Fastest
+    /// if they ascend.
     pub fn find_all(
         &self,
         blots: &[u64],
@@ -401,7 +401,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Replaces `out` by the places that something leads to.
+    /// Replaces `out` by the places of the documents that a target stands for.
     pub fn places(&self, posted: BlotTarget, out: &mut Vec<u32>) -> Result<()> {
         out.clear();
         match posted {

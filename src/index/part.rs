@@ -236,7 +236,7 @@ impl Part {
             .try_for_each(|section| self.for_each_in_section(section, first, last, &mut each))
     }
 
-    /// The same with those of several documents only.
+    /// As [`Part::for_each_between`], with blots of several documents only.
     pub fn for_each_shared_between(
         &self,
         first: u64,

@@ -48,7 +48,7 @@ pub struct SegmentBuilder<'i, K> {
     numbering: DocumentNumbering<'i>,
     collector: Collector<K>,
     resources: Resources,
-    /// Of blots that one document has only these are kept, if it is given; sorted.
+    /// If set: the single-document blots to keep, sorted.
     kept_singles: Option<Vec<u64>>,
     /// The dictionary in the making, if the index has one.
     words: Option<WordCollector>,
@@ -82,7 +82,7 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
         }
     }
 
-    /// Words are counted, too.
+    /// Also collects the words of documents, for a dictionary.
     #[must_use]
     pub fn with_dictionary(mut self) -> Self {
         let words_bytes = self.resources.memory_bytes / 4;
@@ -91,10 +91,10 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
         self
     }
 
-    /// Blots that only one document has are left out, but for those of a sorted list. An exact
-    /// duplicate is a document, too.
+    /// Leaves out the blots that one posted document has, except for those in `singles`, which is
+    /// sorted: blots that occur several times for another reason, such as an exact duplicate.
     ///
-    /// The blots must be wide ones: a key of 64 bits does not have all of a blot.
+    /// Needs keys of 128 bits: those of 64 bits lack the top bits of a blot.
     pub fn keep_shared_and(&mut self, singles: Vec<u64>) {
         self.kept_singles = Some(singles);
     }
@@ -134,7 +134,7 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
             .max(self.resources.memory_bytes / 8)
     }
 
-    /// Takes a document away from the index; false if it has none with this id.
+    /// Removes a document from the index; returns false if it has none with this id.
     pub fn remove(&mut self, id: &str) -> Result<bool> {
         self.numbering.remove(id)
     }
@@ -194,8 +194,8 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
         Ok((segment, next, numbers))
     }
 
-    /// Writes what another process is to go on with: the documents, and for each range of buckets
-    /// files of sorted postings and of words. Gives the number of documents.
+    /// Writes the input of a later process: the documents, and for each range of buckets a file of
+    /// sorted postings and one of words. Returns the number of documents.
     pub fn write_runs(self, files: &RunFiles<'_>) -> Result<u32> {
         let Self {
             numbering,
@@ -260,7 +260,7 @@ pub struct SegmentFiles<'a> {
 }
 
 impl SegmentFiles<'_> {
-    /// That of all parts.
+    /// The buckets of all parts together.
     fn range(&self) -> Range<usize> {
         self.parts.first().map_or(0, |first| first.start)
             ..self.parts.last().map_or(0, |last| last.end)

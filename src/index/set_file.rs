@@ -31,7 +31,7 @@ struct SetFileDescription {
     set_blocks: Section,
 }
 
-/// Sets are written as they are read; only the places of blocks are held.
+/// Writes the sets of a segment. Memory: 8 bytes for every [`BLOCK_SETS`] sets.
 pub fn write(path: &Path, sets: &Sets) -> Result<()> {
     let failed = |error| Error::io(path.display(), error);
     let mut out = SealedWriter::create(path).map_err(failed)?;
@@ -121,8 +121,7 @@ impl SetFile {
         let left = length
             .checked_sub(start)
             .ok_or_else(|| self.file.damaged(at, "a set lies outside of its section"))?;
-        // Sets are short: what is mapped here is checked block by block as it is touched, never the
-        // whole section.
+        // Sets are short: checking the mapped bytes block by block avoids reading the whole section.
         self.read_from(section + start, left, set % BLOCK_SETS, out)
     }
 

@@ -16,7 +16,8 @@ use crate::{
 use serde::Serialize;
 use std::{collections::BTreeMap, ops::Range};
 
-/// All counts take aliases for the full documents they are, but for `postings_stored`.
+/// The figures of an index. An alias counts as a full document everywhere except in
+/// `postings_stored`.
 #[derive(Debug, Default, Serialize)]
 pub struct Stats {
     /// The scheme of the blots.
@@ -137,7 +138,7 @@ impl Stats {
         Ok(())
     }
 
-    /// How many blots have how many documents, when every alias counts.
+    /// The number of blots by df, where every alias counts as a document.
     fn add_blots(&mut self, view: &View<'_>, threads: usize) -> Result<BTreeMap<u64, u64>> {
         let weights: Vec<u64> = ContentNo::first(view.contents().len())
             .map(|content| view.documents_of(content).len() as u64)
@@ -181,8 +182,8 @@ impl Stats {
         self.singletons = lengths.get(&1).copied().unwrap_or_default();
     }
 
-    /// The same where sets are what is stored: what of a content's blots is in no set, no other
-    /// content has.
+    /// As [`Stats::add_blots`], from the stored sets: a blot of a content that is in no set belongs
+    /// to this content alone.
     fn add_stored(
         &mut self,
         view: &View<'_>,

@@ -1,4 +1,4 @@
-//! What `sync` knows of files: kept beside an index, no part of it.
+//! The state of `sync`: the files it has seen. Kept in a file next to the index, not part of it.
 //!
 //! Of each file its size, its times and its documents. It is believed if it was written for the
 //! very state that the index is in; else each document is looked up and its content compared. If it
@@ -34,7 +34,7 @@ struct SyncStateDescription {
     ids: IdSection,
 }
 
-/// How files were found and read: what ids and texts depend on, but for the files.
+/// How files were found and read: the options that ids and texts depend on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Walk {
     /// Of the index.
@@ -87,7 +87,7 @@ impl FileState {
 /// Modification times that no file has.
 const NO_STAMP: i64 = i64::MIN;
 
-/// Writes what is known, beside first.
+/// Writes the state to a temporary file and renames it.
 pub fn write_sync_state(
     path: &Path,
     manifest: String,
@@ -149,7 +149,7 @@ fn write_file(path: &Path, manifest: String, walk: Walk, files: &[FileState]) ->
     Ok(())
 }
 
-/// What is known, read as it is asked for.
+/// The state of the last sync; files are looked up on demand.
 pub struct SyncState {
     file: Sealed,
     description: SyncStateDescription,

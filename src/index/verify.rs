@@ -50,7 +50,7 @@ pub fn verify_blocks(index: &Index) -> Result<()> {
         .try_for_each(Sealed::verify)
 }
 
-/// Rows in order, ids and contents to be found.
+/// Checks that rows are in order, and that ids and contents are found.
 pub(super) fn verify_documents(check: &SegmentCheck<'_>) -> Result<()> {
     let documents = &check.segment.documents;
     let numbers = check.numbers;

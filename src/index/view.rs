@@ -1,5 +1,5 @@
-//! What is live of an index, or of several as if they were one: documents, contents, and who has
-//! which postings.
+//! The live documents and contents of an index, or of several as if they were one, and which
+//! contents have which postings.
 //!
 //! Documents are counted in the order of their numbers, which is the order of the corpus in an
 //! index that nothing was added to. Contents are distinct texts, each posted once, counted in the
@@ -273,8 +273,8 @@ impl<'i> View<'i> {
         }
     }
 
-    /// The segment beside which all others are so small that it is better to look their blots up in
-    /// it than to merge with it.
+    /// The largest segment, if the others are so small that looking their blots up in it is faster
+    /// than merging with it.
     fn largest_by_far(&self) -> Option<usize> {
         let blots = |segment: &Segment| {
             segment
@@ -289,7 +289,7 @@ impl<'i> View<'i> {
         (LOOK_UP * (self.stored_blots() - blots) <= blots).then_some(largest)
     }
 
-    /// The sets as they are stored, where that is what they are.
+    /// The stored sets, if no set of the view differs from them; else `None`.
     fn stored_sets(&self, threads: usize) -> Result<Option<Sets>> {
         let (mut sets, mut sorted, mut is_in_order) = (StoredSets::default(), Vec::new(), true);
         let is_sound = self.for_each_stored(threads, |contents, uses| {
@@ -327,8 +327,8 @@ impl<'i> View<'i> {
     /// Calls `each` with every set as it is stored, and how many blots have it, in the order of
     /// their numbers; contents are in the order of their places.
     ///
-    /// That can be done with one segment, all of which counts. If it is not so, the answer is
-    /// false, and what `each` was called with is worth nothing.
+    /// This works if there is one segment and all of it is live. Otherwise it returns false, and the
+    /// caller must discard what `each` received.
     pub(super) fn for_each_stored(
         &self,
         threads: usize,
@@ -355,7 +355,7 @@ impl<'i> View<'i> {
         Ok(is_sound)
     }
 
-    /// How many blots have each set of a segment; none if one leads to a set that is not there.
+    /// The number of blots of each set of a segment; `None` if a blot leads to a missing set.
     fn stored_uses(&self, segment: &Segment, threads: usize) -> Result<Option<Vec<u32>>> {
         let uses: Vec<AtomicU32> = (0..segment.sets.len()).map(|_| AtomicU32::new(0)).collect();
         let are_all_there = AtomicBool::new(true);

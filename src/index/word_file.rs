@@ -23,7 +23,7 @@ use std::{
 };
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Counts less than this, less one, stand beside the gap.
+/// Counts up to this are packed into the low two bits of the gap.
 const SMALL: u64 = 3;
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -34,7 +34,7 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// Maps all of a file; `name` is what it is called in a message.
+    /// Maps all of a file; messages call it `name`.
     pub fn of(file: &File, name: &Path) -> io::Result<Self> {
         // SAFETY: no process writes to what we map: files of an index or a history are never changed once they are whole, and temporary files
         // have no name. If another program truncates one all the same, the fault is reported, not survived.
