@@ -1,6 +1,7 @@
 mod account;
 mod chunk;
 mod cutter;
+pub mod document;
 mod document_reader;
 mod end_check;
 mod format;

@@ -7,7 +7,7 @@ mod chars;
 mod code;
 pub mod dna;
 mod grams;
-mod html;
+pub(in crate::text) mod html;
 mod line;
 mod plain;
 mod scheme_tokenizer;
