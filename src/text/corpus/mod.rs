@@ -9,6 +9,7 @@ mod id_set;
 mod lines;
 mod locations;
 mod open_beneath;
+pub mod sequence;
 mod skipped_kind;
 mod slice;
 mod sniff;
