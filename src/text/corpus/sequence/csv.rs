@@ -12,6 +12,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 const INPUT_BYTES: usize = 64 << 10;
 /// A header is no document: one beyond this is not a table.
 const MOST_HEADER_BYTES: u64 = 16 << 20;
+const FIRST_ROW_BYTES: usize = 4 << 10;
 const MOST_COLUMNS: usize = 1 << 20;
 
 /// The rows of a CSV or TSV file. Memory: one row, of at most the given size, and an input buffer.
@@ -64,7 +65,7 @@ impl CsvRows {
         let mut rows = Self {
             input: BufReader::with_capacity(INPUT_BYTES, without_mark(input)?),
             parser: ReaderBuilder::new().delimiter(delimiter).build(),
-            row: CsvRow::default(),
+            row: CsvRow::new(),
             columns: 0,
             text_column: 0,
             id_column: None,
@@ -175,7 +176,8 @@ impl CsvRows {
     }
 
     fn text(&self) -> Result<String, RecordFault> {
-        if self.row.is_too_large {
+        let text = self.row.field(self.text_column);
+        if self.row.is_too_large || text.len().to_u64() > self.most_bytes {
             return Err(RecordFault::TooLarge);
         }
         if !self.is_complete() {
@@ -189,7 +191,7 @@ impl CsvRows {
         {
             return Err(RecordFault::NotUtf8("the id is not UTF-8".to_owned()));
         }
-        checked_text(self.row.field(self.text_column))
+        checked_text(text)
     }
 
     /// A row with fields too few or too many has moved columns: none of them can be trusted.
@@ -218,11 +220,15 @@ impl RecordSequence for CsvRows {
 }
 
 impl CsvRow {
-    fn clear(&mut self) {
-        if self.bytes.is_empty() {
-            self.bytes.resize(4 << 10, 0);
-            self.ends.resize(64, 0);
+    fn new() -> Self {
+        Self {
+            bytes: vec![0; FIRST_ROW_BYTES],
+            ends: vec![0; 64],
+            ..Self::default()
         }
+    }
+
+    fn clear(&mut self) {
         self.byte_count = 0;
         self.field_count = 0;
         self.large_field_line = None;
@@ -247,7 +253,7 @@ impl CsvRow {
             self.byte_count = 0;
             self.field_count = 0;
         } else {
-            let twice = (self.bytes.len() * 2).to_u64().min(most_bytes).max(4 << 10);
+            let twice = (self.bytes.len() * 2).to_u64().min(most_bytes);
             self.bytes.resize(twice.to_usize(), 0);
         }
     }

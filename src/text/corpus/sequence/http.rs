@@ -210,14 +210,11 @@ fn join_chunks(body: &[u8]) -> Option<(Vec<u8>, bool)> {
 
 /// The size in the line that starts a chunk, and the bytes of the line. `1a;name=value` is 26.
 fn chunk_size(rest: &[u8]) -> Option<(u64, usize)> {
-    let end = memchr::memchr(b'\n', rest.get(..rest.len().min(1 << 10))?)?;
+    let end = memchr::memchr(b'\n', &rest[..rest.len().min(1 << 10)])?;
     let line = std::str::from_utf8(&rest[..end]).ok()?;
     let digits = line.split(';').next()?.trim();
-    let is_hex = (1..=16).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_hexdigit());
-    if !is_hex {
-        return None;
-    }
-    Some((u64::from_str_radix(digits, 16).ok()?, end + 1))
+    let size = u64::from_str_radix(digits, 16).ok();
+    Some((size.filter(|_| !digits.starts_with('+'))?, end + 1))
 }
 
 /// What undoes a coding; `None` if the bytes do not have it.

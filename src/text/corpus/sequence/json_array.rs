@@ -19,6 +19,7 @@ pub struct JsonArrayLines<R> {
     scanner: ArrayScanner,
 }
 
+#[derive(Default)]
 struct ArrayScanner {
     state: ArrayState,
     /// Bytes of the input that were read.
@@ -29,8 +30,9 @@ struct ArrayScanner {
     failure: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum ArrayState {
+    #[default]
     BeforeArray,
     /// Behind `[`: an element or `]`.
     First,
@@ -65,12 +67,7 @@ impl<R: BufRead> JsonArrayLines<R> {
     pub fn new(input: R) -> Self {
         Self {
             input,
-            scanner: ArrayScanner {
-                state: BeforeArray,
-                at: 0,
-                element: 0,
-                failure: String::new(),
-            },
+            scanner: ArrayScanner::default(),
         }
     }
 }

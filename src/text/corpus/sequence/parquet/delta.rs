@@ -5,14 +5,11 @@ use crate::base::num::{ToU64, ToUsize};
 
 /// Whether `values` starts with so many runs of packed numbers, none with more numbers than `most_values`.
 pub fn counts_fit(values: &[u8], runs: usize, most_values: u64) -> bool {
-    let mut rest = values;
+    let mut rest = Some(values);
     for _ in 0..runs {
-        match run_bytes(rest, most_values).and_then(|bytes| rest.get(bytes..)) {
-            Some(behind) => rest = behind,
-            None => return false,
-        }
+        rest = rest.and_then(|bytes| bytes.get(run_bytes(bytes, most_values)?..));
     }
-    true
+    rest.is_some()
 }
 
 /// How many bytes a run of packed numbers has.

@@ -104,9 +104,7 @@ impl FooterScan {
     }
 
     fn groups(&mut self, reader: &mut ThriftReader<'_>) -> Result<(), FooterProblem> {
-        let (kind, count) = reader.list()?;
-        ensure_at_most(count, MOST_GROUPS, "row groups")?;
-        ensure_struct(kind)?;
+        let count = structs(reader, MOST_GROUPS, "row groups")?;
         for _ in 0..count {
             let mut last = 0;
             while let Some(field) = reader.field(&mut last)? {
@@ -120,12 +118,11 @@ impl FooterScan {
     }
 
     fn chunks(&mut self, reader: &mut ThriftReader<'_>) -> Result<(), FooterProblem> {
-        let (kind, count) = reader.list()?;
-        self.chunks = self.chunks.saturating_add(count);
-        ensure_at_most(self.chunks, MOST_CHUNKS, "columns in all row groups")?;
-        ensure_struct(kind)?;
+        let left = MOST_CHUNKS - self.chunks;
+        let count = structs(reader, left, "more columns in row groups")?;
+        self.chunks += count;
         for _ in 0..count {
-            reader.skip(kind)?;
+            reader.skip(kind::STRUCT)?;
         }
         Ok(())
     }
@@ -133,9 +130,7 @@ impl FooterScan {
 
 /// The schema is a tree in one list, each element before its children.
 fn schema(reader: &mut ThriftReader<'_>) -> Result<(), FooterProblem> {
-    let (kind, count) = reader.list()?;
-    ensure_at_most(count, MOST_SCHEMA_ELEMENTS, "elements in the schema")?;
-    ensure_struct(kind)?;
+    let count = structs(reader, MOST_SCHEMA_ELEMENTS, "elements in the schema")?;
     // For each open element: how many of its children are still to come.
     let mut open: Vec<u64> = Vec::new();
     for number in 0..count {
@@ -180,19 +175,15 @@ fn schema_element(reader: &mut ThriftReader<'_>) -> Result<u64, FooterProblem> {
     u64::try_from(children).map_err(|_| bad_schema())
 }
 
-fn ensure_struct(kind: u8) -> Result<(), FooterProblem> {
-    if kind == kind::STRUCT {
-        return Ok(());
+/// The length of a list of structures.
+fn structs(reader: &mut ThriftReader<'_>, most: u64, what: &str) -> Result<u64, FooterProblem> {
+    match reader.list()? {
+        (kind::STRUCT, count) if count <= most => Ok(count),
+        (kind::STRUCT, count) => Err(FooterProblem::Named(format!(
+            "the footer claims {count} {what}; at most {most} are read"
+        ))),
+        _ => Err(FooterProblem::Damaged),
     }
-    Err(FooterProblem::Damaged)
-}
-
-fn ensure_at_most(count: u64, most: u64, what: &str) -> Result<(), FooterProblem> {
-    if count <= most {
-        return Ok(());
-    }
-    let what = format!("the footer claims {count} {what}; at most {most} are read");
-    Err(FooterProblem::Named(what))
 }
 
 /// How many bytes the file has.

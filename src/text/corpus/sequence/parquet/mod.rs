@@ -197,50 +197,21 @@ impl SelectedColumns {
             return Err(format!("there is no row group {group}"));
         };
         let rows = rows.start.min(end - start)..rows.end.min(end - start);
-        let mut text = self.cursor::<ByteArrayType>(group, &self.text)?;
-        let mut id = self
-            .id
-            .as_ref()
-            .map(|id| self.id_cursor(group, id))
-            .transpose()?;
-        let place = |column: &ChosenColumn, row: u64, error: String| {
-            format!(
-                "row group {group}, column {}, row {}: {error}",
-                column.name,
-                start + row + 1
-            )
+        let mut reader = GroupReader {
+            columns: self,
+            text: self.cursor(group, &self.text)?,
+            id: self
+                .id
+                .as_ref()
+                .map(|id| self.id_cursor(group, id))
+                .transpose()?,
+            group,
+            start,
+            at: 0,
         };
-        text.skip(rows.start)
-            .map_err(|error| place(&self.text, 0, error))?;
-        if let (Some(cursor), Some(column)) = (&mut id, &self.id) {
-            cursor
-                .skip(rows.start)
-                .map_err(|error| place(column, 0, error))?;
-        }
-        let mut at = rows.start;
-        while at < rows.end {
-            let most = id.as_ref().map_or(u64::MAX, IdCursor::batch_rows);
-            let count = (rows.end - at).min(text.batch_rows()).min(most);
-            text.read(count)
-                .map_err(|error| place(&self.text, at, error))?;
-            let ids = match (&mut id, &self.id) {
-                (Some(cursor), Some(column)) => cursor
-                    .read(count)
-                    .map_err(|error| place(column, at, error))?,
-                _ => Vec::new(),
-            };
-            let mut ids = ids.into_iter();
-            let mut number = start + at;
-            text.each_text(&self.text, &mut |value| {
-                number += 1;
-                each(SequenceRecord {
-                    number,
-                    line: None,
-                    id: ids.next().flatten(),
-                    text: self.checked(value),
-                });
-            });
-            at += count;
+        reader.skip(rows.start)?;
+        while reader.at < rows.end {
+            reader.read_batch(rows.end - reader.at, each)?;
         }
         Ok(())
     }
@@ -291,6 +262,68 @@ impl SelectedColumns {
             progress: Arc::clone(&progress),
         });
         Ok((pages, progress))
+    }
+}
+
+/// Reads the two columns of a row group side by side.
+struct GroupReader<'a> {
+    columns: &'a SelectedColumns,
+    text: ColumnCursor<ByteArrayType>,
+    id: Option<IdCursor>,
+    group: usize,
+    /// Rows of the file before this group.
+    start: u64,
+    /// Rows of the group that were read.
+    at: u64,
+}
+
+impl GroupReader<'_> {
+    fn skip(&mut self, rows: u64) -> Result<(), String> {
+        let text = self.text.skip(rows);
+        text.map_err(|error| self.place(Some(&self.columns.text), error))?;
+        let id = self.id.as_mut().map_or(Ok(()), |id| id.skip(rows));
+        id.map_err(|error| self.place(self.columns.id.as_ref(), error))?;
+        self.at = rows;
+        Ok(())
+    }
+
+    /// Reads as many rows as the pages suggest, at most these.
+    fn read_batch(
+        &mut self,
+        most: u64,
+        each: &mut dyn FnMut(SequenceRecord),
+    ) -> Result<(), String> {
+        let rows = self.id.as_ref().map_or(u64::MAX, IdCursor::batch_rows);
+        let rows = rows.min(self.text.batch_rows()).min(most);
+        let text = self.text.read(rows);
+        text.map_err(|error| self.place(Some(&self.columns.text), error))?;
+        let ids = self.id.as_mut().map_or(Ok(Vec::new()), |id| id.read(rows));
+        let ids = ids.map_err(|error| self.place(self.columns.id.as_ref(), error))?;
+        self.pass_on(ids, each);
+        self.at += rows;
+        Ok(())
+    }
+
+    fn pass_on(&self, ids: Vec<Option<String>>, each: &mut dyn FnMut(SequenceRecord)) {
+        let mut ids = ids.into_iter();
+        let mut number = self.start + self.at;
+        self.text.each_text(&self.columns.text, &mut |value| {
+            number += 1;
+            each(SequenceRecord {
+                number,
+                line: None,
+                id: ids.next().flatten(),
+                text: self.columns.checked(value),
+            });
+        });
+    }
+
+    /// The error with the group, the column and the first row of the batch.
+    fn place(&self, column: Option<&ChosenColumn>, error: String) -> String {
+        let group = self.group;
+        let row = self.start + self.at + 1;
+        let name = column.map_or("", |column| &column.name);
+        format!("row group {group}, column {name}, row {row}: {error}")
     }
 }
 
