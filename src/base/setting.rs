@@ -36,10 +36,12 @@ macro_rules! settings {
 }
 
 settings! {
+    Adapter "adapter" "A program that turns files into text.",
     Add "add" "The index of shared chunks to add documents to.",
     Bits "bits" "The width of a blot.",
     Corpus "corpus" "Where the documents of an index are now.",
     Dictionary "dictionary" "Whether an index has a dictionary of words.",
+    Encoding "encoding" "The encoding of texts.",
     FilterOut "filter-out" "The file to write a filter of shared chunks to.",
     Final "final" "Whether an index of shared chunks is closed to further documents.",
     IdField "id-field" "The field of a record that has the id.",
@@ -50,6 +52,7 @@ settings! {
     MaxRemove "max-remove" "The most documents that one run may remove.",
     Method "method" "How candidates for a comparison are found.",
     MinTokens "min-tokens" "The shortest passage, in tokens.",
+    Ocr "ocr" "The language in which images are read.",
     Output "output" "Where results are written.",
     Passages "passages" "Whether passages are looked for.",
     Positions "positions" "Whether blots are written with their positions.",

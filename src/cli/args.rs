@@ -6,7 +6,7 @@ use crate::{
     blot::{self, select},
     commands::{BlotOptions, Settings},
     text::{
-        corpus::{self, Records},
+        corpus::{self, AdapterLimits, AdapterRule, Records},
         scheme::BITS,
         stream::{Form, LineParser},
         token::{self, Rule, Tokenizer},
@@ -74,6 +74,18 @@ pub struct ReadArgs {
     /// Paths in LIST end with NUL, as find -print0 writes them
     #[arg(short = '0', requires = "files_from")]
     pub null: bool,
+    /// Read only files that match GLOB, as in .gitignore; may be repeated
+    #[arg(long, value_name = "GLOB")]
+    pub include: Vec<String>,
+    /// Pass over files and directories that match GLOB; may be repeated
+    #[arg(long, value_name = "GLOB")]
+    pub exclude: Vec<String>,
+    /// Pass over what .gitignore files name
+    #[arg(long)]
+    pub gitignore: bool,
+    /// Read hidden files and directories, too
+    #[arg(long)]
+    pub hidden: bool,
     /// Leave the root of a walked directory out of the ids
     #[arg(long)]
     pub relative: bool,
@@ -82,6 +94,40 @@ pub struct ReadArgs {
     /// Otherwise such a document is named and skipped.
     #[arg(long)]
     pub lossy: bool,
+    /// Encoding of all texts: auto, utf-8, windows-1252 … [default: auto]
+    ///
+    /// auto: UTF-8; UTF-16 where a byte-order mark or the bytes show it; a legacy encoding where the
+    /// bytes leave no doubt. The account counts the texts that were decoded.
+    #[arg(long, value_name = "NAME", value_parser = corpus::parse_encoding)]
+    pub encoding: Option<Option<String>>,
+    /// Read HTML files as they are, with their tags
+    #[arg(long)]
+    pub keep_markup: bool,
+    /// Turn files whose names match GLOB into text with COMMAND; may be repeated
+    ///
+    /// The file goes to the standard input of COMMAND, or its path into the place of {}; its standard
+    /// output is the text. No shell is involved, unless COMMAND is one: 'sh -c …'.
+    #[arg(long = "adapter", value_name = "GLOB=COMMAND", value_parser = AdapterRule::parse)]
+    pub adapters: Vec<AdapterRule>,
+    /// Keep extracted texts in DIR, or nowhere with none [default: ~/.cache/dedup]
+    #[arg(long, value_name = "DIR")]
+    pub adapter_cache: Option<PathBuf>,
+    /// Stop an adapter after N seconds [default: 120]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "120",
+        hide_default_value = true
+    )]
+    pub adapter_timeout: u64,
+    /// Memory of an adapter [default: 4G]
+    #[arg(long, value_name = "SIZE", default_value = "4G", hide_default_value = true, value_parser = parse_size)]
+    pub adapter_memory: u64,
+    /// Read images and scanned pages in language LANG, with tesseract
+    ///
+    /// LANG is a language of tesseract, such as eng or deu+eng.
+    #[arg(long, value_name = "LANG")]
+    pub ocr: Option<String>,
     /// Leave out documents longer than SIZE [default: 1G]
     ///
     /// The size counts after unpacking, and can be at most 4G.
@@ -101,8 +147,19 @@ impl Default for ReadArgs {
             records: None,
             files_from: None,
             null: false,
+            include: Vec::new(),
+            exclude: Vec::new(),
+            gitignore: false,
+            hidden: false,
             relative: false,
             lossy: false,
+            encoding: None,
+            keep_markup: false,
+            adapters: Vec::new(),
+            adapter_cache: None,
+            adapter_timeout: AdapterLimits::default().seconds,
+            adapter_memory: AdapterLimits::default().memory_bytes,
+            ocr: None,
             max_document: 1 << 30,
             skip_bad: false,
         }
@@ -243,6 +300,10 @@ impl InputArgs {
             slice: None,
             copies: None,
             nul_separated: self.read.null,
+            include: self.read.include.clone(),
+            exclude: self.read.exclude.clone(),
+            gitignore: self.read.gitignore,
+            hidden: self.read.hidden,
             records: self.read.records.as_ref().and_then(named),
             fields: LineParser {
                 id_field: self.read.id_field.clone(),
@@ -250,9 +311,32 @@ impl InputArgs {
             },
             relative: self.read.relative,
             lossy: self.read.lossy,
+            encoding: self.read.encoding.clone().flatten(),
             prefer_fasta,
+            keep_markup: self.read.keep_markup,
+            adapters: self.read.adapters.clone(),
+            adapter_limits: AdapterLimits {
+                seconds: self.read.adapter_timeout,
+                memory_bytes: self.read.adapter_memory,
+            },
+            adapter_cache: cache_directory(self.read.adapter_cache.as_deref()),
+            ocr: self.read.ocr.clone(),
             max_document: self.read.max_document.min(corpus::MOST_BYTES),
             needs_documents: true,
+        }
+    }
+}
+
+/// Where extracted texts are kept: as asked, or in the cache directory of the user, if there is one.
+fn cache_directory(asked: Option<&Path>) -> Option<PathBuf> {
+    match asked {
+        Some(path) if path == Path::new("none") => None,
+        Some(path) => Some(path.to_owned()),
+        None => {
+            let from = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+            let home = || from("HOME").map(|home| PathBuf::from(home).join(".cache"));
+            let caches = from("XDG_CACHE_HOME").map(PathBuf::from).or_else(home);
+            caches.map(|caches| caches.join("dedup"))
         }
     }
 }

@@ -5,10 +5,12 @@ use crate::base::setting::Setting;
 /// The flag of a setting.
 pub fn flag_of(setting: Setting) -> &'static str {
     match setting {
+        Setting::Adapter => "--adapter",
         Setting::Add => "--add",
         Setting::Bits => "--bits",
         Setting::Corpus => "--corpus",
         Setting::Dictionary => "--dictionary",
+        Setting::Encoding => "--encoding",
         Setting::FilterOut => "--filter-out",
         Setting::Final => "--final",
         Setting::IdField => "--id-field",
@@ -19,6 +21,7 @@ pub fn flag_of(setting: Setting) -> &'static str {
         Setting::MaxRemove => "--max-remove",
         Setting::Method => "--method",
         Setting::MinTokens => "--min-tokens",
+        Setting::Ocr => "--ocr",
         Setting::Output => "-o",
         Setting::Passages => "--passages",
         Setting::Positions => "--positions",

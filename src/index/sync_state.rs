@@ -55,6 +55,9 @@ pub struct Walk {
     pub lossy: bool,
     /// Whether files are FASTA.
     pub fasta: bool,
+    /// Every other option that decides which files are read, and as what.
+    #[serde(default)]
+    pub reading: Vec<(String, String)>,
 }
 
 /// What tells whether a file has changed; none for one that must be read again in any case.

@@ -18,8 +18,8 @@ use crate::{
         num::{ToU64, ToUsize},
     },
     cluster::{
-        DEFAULT_RETRIES, ENGINES, EXIT_LOST, Engine, EngineSetup, EventLog, Failure, Plan,
-        RunLock, RunObserver, RunOptions, RunOutcome, RunSummary, TaskError, Verdict, input_of,
+        DEFAULT_RETRIES, ENGINES, EXIT_LOST, Engine, EngineSetup, EventLog, Failure, Plan, RunLock,
+        RunObserver, RunOptions, RunOutcome, RunSummary, TaskError, Verdict, input_of,
         write_report,
     },
 };

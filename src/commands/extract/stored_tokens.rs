@@ -59,11 +59,11 @@ fn open_by_id(view: &View<'_>, roots: &[PathBuf], settings: &Settings) -> Result
         });
         WalkItem::from(entry)
     };
-    Ok(Source::over(
+    Source::over(
         Box::new(ids.into_iter().map(open)),
         settings.corpus.clone(),
         settings.limits.threads,
-    ))
+    )
 }
 
 /// Replaces `out` by the hashes of tokens. For DNA, `number` is that of the document: it makes each unknown base differ from all others.

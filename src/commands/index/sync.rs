@@ -98,7 +98,7 @@ fn sync_as<K: Key>(
         std::mem::take(&mut tracked.to_read),
         settings.corpus.clone(),
         settings.limits.threads,
-    );
+    )?;
     blots.expect_in(&mut source);
     let mut builder = SegmentBuilder::<K>::new(
         blots.scheme.bits,

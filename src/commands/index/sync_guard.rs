@@ -112,8 +112,31 @@ pub fn walk_of(options: &corpus::Options, scheme: &str) -> Walk {
         relative,
         lossy,
         prefer_fasta,
+        include,
+        exclude,
+        gitignore,
+        hidden,
+        encoding,
+        keep_markup,
+        adapters,
+        ocr,
         ..
     } = options;
+    let given = |is: bool| if is { "given" } else { "" }.to_owned();
+    let rules: Vec<String> = adapters
+        .iter()
+        .map(|rule| format!("{}={}", rule.pattern, rule.command))
+        .collect();
+    let reading = [
+        ("--include", include.join(" ")),
+        ("--exclude", exclude.join(" ")),
+        ("--gitignore", given(*gitignore)),
+        ("--hidden", given(*hidden)),
+        ("--encoding", encoding.clone().unwrap_or_default()),
+        ("--keep-markup", given(*keep_markup)),
+        ("--adapter", rules.join(" ")),
+        ("--ocr", ocr.clone().unwrap_or_default()),
+    ];
     let name = |records: Records| {
         Records::NAMES
             .iter()
@@ -132,6 +155,11 @@ pub fn walk_of(options: &corpus::Options, scheme: &str) -> Walk {
         text_field: fields.text_field.clone(),
         lossy: *lossy,
         fasta: *prefer_fasta,
+        reading: reading
+            .into_iter()
+            .filter(|(_, value)| !value.is_empty())
+            .map(|(flag, value)| (flag.to_owned(), value))
+            .collect(),
     }
 }
 
@@ -186,6 +214,7 @@ pub fn ensure_walked_alike(
         .filter(|(_, then, now)| then != now)
         .map(|(setting, then, now)| format!("{setting} was {then}, and is {now} now"))
         .collect();
+    differences.extend(other_readings(&before.reading, &now.reading));
     let missing: Vec<&str> = before
         .roots
         .iter()
@@ -210,6 +239,26 @@ pub fn ensure_walked_alike(
         differences.join("; "),
         state.display()
     ))
+}
+
+/// Options that were given in another way before.
+fn other_readings(before: &[(String, String)], now: &[(String, String)]) -> Vec<String> {
+    let value = |of: &[(String, String)], flag: &str| {
+        of.iter()
+            .find(|(known, _)| known == flag)
+            .map_or_else(|| "not given".to_owned(), |(_, value)| value.clone())
+    };
+    let mut flags: Vec<&str> = before.iter().chain(now).map(|(flag, _)| &**flag).collect();
+    flags.sort_unstable();
+    flags.dedup();
+    flags
+        .into_iter()
+        .filter(|flag| value(before, flag) != value(now, flag))
+        .map(|flag| {
+            let (then, now) = (value(before, flag), value(now, flag));
+            format!("{flag} was {then}, and is {now} now")
+        })
+        .collect()
 }
 
 fn union(before: &[String], now: &[String]) -> Vec<String> {

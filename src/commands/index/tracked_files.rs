@@ -246,6 +246,12 @@ impl<'i> TrackedFiles<'i> {
             .is_some_and(|word| word >> (number % 64) & 1 == 1)
     }
 
+    /// The file on disk that something was read from: the file itself, or the archive that it is in.
+    fn file_read(&mut self, file: &str) -> Option<&mut FileToRead> {
+        let name = corpus::enclosing_files(file).find(|name| self.read.contains_key(*name))?;
+        self.read.get_mut(name)
+    }
+
     /// A document was read.
     pub fn note(
         &mut self,
@@ -264,7 +270,7 @@ impl<'i> TrackedFiles<'i> {
         }
         let place = self.added;
         self.added += u32::from(taken == AddOutcome::Added);
-        if let Some(read) = self.read.get_mut(file) {
+        if let Some(read) = self.file_read(file) {
             if taken == AddOutcome::Added {
                 read.added.push((read.state.documents.len(), place));
             }
@@ -279,12 +285,12 @@ impl<'i> TrackedFiles<'i> {
     /// Files that could not be used, or only in part, keep the documents they had, and are read again next time.
     pub fn keep_documents_of_bad_files(&mut self, files: &[std::sync::Arc<str>]) -> Result<()> {
         for file in files {
-            let Some(read) = self.read.get_mut(&**file) else {
+            let Some(read) = self.file_read(file) else {
                 continue;
             };
             read.state.stamp = None;
-            let mut ids = vec![read.id.to_string()];
-            if let (Some(known), Some(place)) = (self.known, read.known) {
+            let (mut ids, known_place) = (vec![read.id.to_string()], read.known);
+            if let (Some(known), Some(place)) = (self.known, known_place) {
                 known.for_each_document(place, |_, _, document| {
                     ids.push(known.id(document)?);
                     Ok(())
@@ -300,7 +306,7 @@ impl<'i> TrackedFiles<'i> {
                     continue;
                 };
                 self.mark(row.number);
-                let read = self.read.get_mut(&**file);
+                let read = self.file_read(file);
                 if let Some(read) = read.filter(|read| {
                     !read
                         .state

@@ -5,7 +5,7 @@ use crate::base::error::{Error, Place, Problem, Result};
 use crate::base::num::ToF64;
 use crate::base::setting::Setting;
 use serde::{Deserialize, Serialize};
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 /// A file that is not read, and why.
 #[derive(Debug, Clone)]
@@ -47,6 +47,16 @@ impl SkippedFile {
             kind: SkippedKind::Unreadable,
             within: Packing::Plain,
             is_named: true,
+        }
+    }
+
+    /// A file that is not what it should be.
+    pub fn damaged(file: impl Into<Arc<str>>, what: &str, is_named: bool) -> Self {
+        Self {
+            problem: Problem::new(Place::file(file), format!("left out: {what}")),
+            kind: SkippedKind::Damaged,
+            within: Packing::Plain,
+            is_named,
         }
     }
 
@@ -165,6 +175,12 @@ pub struct Account {
     pub unchanged: u64,
     /// Lines and records that are no documents of this collection: without a text, damaged, or with an id that came before.
     pub records_left_out: u64,
+    /// Files that were read, by kind: text, ndjson, docx …
+    #[serde(default)]
+    pub kinds: BTreeMap<String, u64>,
+    /// Texts that were decoded, by their encoding.
+    #[serde(default)]
+    pub decoded: BTreeMap<String, u64>,
     /// Sorted by reason.
     left_out: Vec<(SkipReason, u64)>,
 }
@@ -198,6 +214,16 @@ impl Account {
         }
     }
 
+    /// Counts a file that was read, or of which at least the beginning was.
+    pub fn count_kind(&mut self, kind: &str) {
+        add_to(&mut self.kinds, kind, 1);
+    }
+
+    /// Counts a text that was decoded.
+    pub fn count_decoded(&mut self, encoding: &str) {
+        add_to(&mut self.decoded, encoding, 1);
+    }
+
     /// Counts skipped files.
     pub fn leave_out(&mut self, reason: SkipReason, files: u64) {
         match self
@@ -225,8 +251,16 @@ impl Account {
             bytes,
             unchanged,
             records_left_out,
+            kinds,
+            decoded,
             left_out,
         } = more;
+        kinds
+            .iter()
+            .for_each(|(kind, &files)| add_to(&mut self.kinds, kind, files));
+        decoded
+            .iter()
+            .for_each(|(encoding, &texts)| add_to(&mut self.decoded, encoding, texts));
         self.documents += documents;
         self.files += files;
         self.streams += streams;
@@ -252,7 +286,7 @@ impl Account {
     }
 }
 
-/// `read 12 documents in 12 files (3.1 MB); left out 9 files: pdf 6 (convert it with pdftotext), unknown binary 3`
+/// `read 12 documents in 12 files (3.1 MB); left out 9 files: pdf 6 (install poppler-utils, or --adapter), unknown binary 3`
 impl fmt::Display for Account {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -277,7 +311,34 @@ impl fmt::Display for Account {
         if self.records_left_out > 0 {
             write!(f, "; left out {}", count(self.records_left_out, "record"))?;
         }
+        // Where all is plain text or NDJSON there is nothing to tell.
+        if self
+            .kinds
+            .keys()
+            .any(|kind| !matches!(kind.as_str(), "text" | "ndjson"))
+        {
+            write!(f, "; kinds: {}", list(&self.kinds))?;
+        }
+        if !self.decoded.is_empty() {
+            write!(f, "; decoded: {}", list(&self.decoded))?;
+        }
         Ok(())
+    }
+}
+
+/// docx 3, text 9
+fn list(counts: &BTreeMap<String, u64>) -> String {
+    let parts: Vec<String> = counts
+        .iter()
+        .map(|(name, count)| format!("{name} {count}"))
+        .collect();
+    parts.join(", ")
+}
+
+fn add_to(counts: &mut BTreeMap<String, u64>, name: &str, count: u64) {
+    match counts.get_mut(name) {
+        Some(known) => *known += count,
+        None => drop(counts.insert(name.to_owned(), count)),
     }
 }
 
@@ -342,7 +403,8 @@ mod tests {
             Packing::Plain,
             false,
         )));
-        let left_out = "left out 9 files: pdf 6 (convert it with pdftotext), unknown binary 3";
+        let left_out =
+            "left out 9 files: pdf 6 (install poppler-utils, or --adapter), unknown binary 3";
         assert_eq!(
             account.to_string(),
             format!("read 12 documents in 12 files (3.1 MB); {left_out}")

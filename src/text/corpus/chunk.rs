@@ -9,7 +9,8 @@ use super::{
     cutter::{Cutter, Piece},
     end_check::EndCheck,
     format::Records,
-    unpack::Input,
+    sequence::SequenceRecord,
+    unpack::{Input, Packing},
     walk::FileEntry,
 };
 use crate::{
@@ -20,7 +21,7 @@ use crate::{
     },
     text::stream::{BlockReader, Header, StreamBlock},
 };
-use std::{io, sync::Arc};
+use std::{io, path::PathBuf, sync::Arc};
 
 /// A piece of work: one or more documents.
 #[derive(Debug)]
@@ -29,12 +30,18 @@ pub enum Chunk {
     Opened(Arc<Container>),
     /// Files that are one document each.
     Files(Vec<FileEntry>),
-    /// A document from a pipe.
+    /// A document from a pipe or an archive, unpacked.
     Whole {
         /// The id of the document.
         id: Arc<str>,
         /// The name of the pipe, for messages.
         file: Arc<str>,
+        /// Its file name, without the endings of what it was packed in.
+        name: PathBuf,
+        /// What it was packed in.
+        within: Packing,
+        /// The user asked for it: it is read whatever it holds.
+        is_named: bool,
         /// The content.
         bytes: Vec<u8>,
     },
@@ -46,6 +53,11 @@ pub enum Chunk {
         first_line: u64,
         /// The bytes of the records.
         bytes: Vec<u8>,
+    },
+    /// Records of a file, taken apart.
+    Rows {
+        of: Arc<Container>,
+        rows: Vec<SequenceRecord>,
     },
     /// Records of a binary stream.
     Block {
@@ -64,7 +76,10 @@ impl Chunk {
     /// The file that it is a part of, if that holds many records.
     pub fn container(&self) -> Option<&Arc<Container>> {
         match self {
-            Self::Opened(of) | Self::Records { of, .. } | Self::Block { of, .. } => Some(of),
+            Self::Opened(of)
+            | Self::Records { of, .. }
+            | Self::Rows { of, .. }
+            | Self::Block { of, .. } => Some(of),
             Self::Files(_) | Self::Whole { .. } | Self::Problem(_) | Self::Skipped(_) => None,
         }
     }
@@ -74,6 +89,10 @@ impl Chunk {
         match self {
             Self::Files(entries) => entries.iter().map(|entry| entry.bytes).sum(),
             Self::Whole { bytes, .. } | Self::Records { bytes, .. } => bytes.len().to_u64(),
+            Self::Rows { rows, .. } => {
+                let bytes = |row: &SequenceRecord| row.text.as_ref().map_or(0, String::len);
+                rows.iter().map(bytes).sum::<usize>().to_u64()
+            }
             Self::Block { block, .. } => block.bytes(),
             Self::Opened(_) | Self::Problem(_) | Self::Skipped(_) => 0,
         }
@@ -89,12 +108,21 @@ pub struct Container {
     pub file: Arc<str>,
     /// The format of its records. A binary stream has those of NDJSON, in another form.
     pub records: Records,
+    /// A regular file that is not packed, so that its lines can be read again where they are.
+    pub is_on_disk: bool,
     /// A pipe or a terminal: complete records are passed on before waiting for more.
     pub is_live: bool,
     /// The header, if it is a stream.
     pub header: Option<Header>,
     /// The width of its blots by the header's scheme, or why there is none.
     pub blot_bits: Result<u8, String>,
+}
+
+impl Container {
+    /// Whether a line of the file is a record, as it is: such a file can be copied line by line.
+    pub fn is_lines(&self) -> bool {
+        matches!(self.records, Records::Ndjson | Records::Lines)
+    }
 }
 
 /// The end of a message about a file whose rest cannot be read.
@@ -106,11 +134,13 @@ pub const CHUNK_RECORDS: usize = 4096;
 /// The size of one read. A pipe that returns less is empty: its writer is slower than we are.
 pub const READ_BYTES: usize = 1 << 16;
 
-/// The chunks of one container, in order.
+/// Chunks of a file, in order.
+pub type ChunkIter = Box<dyn Iterator<Item = Result<Weighted<Chunk>>> + Send>;
+
+/// The chunks of one container that is read from its beginning to its end.
 pub struct Chunks {
     of: Arc<Container>,
     reading: Reading,
-    is_opened: bool,
     is_done: bool,
 }
 
@@ -124,31 +154,24 @@ enum Reading {
 
 impl Chunks {
     /// `most_bytes`: of a line or record.
-    pub fn lines(of: Container, input: Input, most_bytes: u64) -> Self {
+    pub fn lines(of: Arc<Container>, input: Input, most_bytes: u64) -> Self {
         let check = of.header.clone().map(EndCheck::new);
         let border = of.records.format().border();
         let cutter = Cutter::new(input, border, of.is_live, most_bytes);
         Self {
-            of: of.into(),
+            of,
             reading: Reading::Lines { cutter, check },
-            is_opened: false,
             is_done: false,
         }
     }
 
     /// The blocks of a binary stream.
-    pub fn blocks(of: Container, reader: BlockReader<Input>) -> Self {
+    pub fn blocks(of: Arc<Container>, reader: BlockReader<Input>) -> Self {
         Self {
-            of: of.into(),
+            of,
             reading: Reading::Blocks(Box::new(reader)),
-            is_opened: false,
             is_done: false,
         }
-    }
-
-    /// The file.
-    pub fn container(&self) -> &Container {
-        &self.of
     }
 
     fn next_chunk(&mut self) -> Result<Option<Weighted<Chunk>>> {
@@ -240,12 +263,6 @@ impl Iterator for Chunks {
     fn next(&mut self) -> Option<Self::Item> {
         if self.is_done {
             return None;
-        }
-        if !std::mem::replace(&mut self.is_opened, true) {
-            return Some(Ok(Weighted {
-                item: Chunk::Opened(self.of.clone()),
-                bytes: 0,
-            }));
         }
         let next = self.next_chunk().transpose();
         self.is_done |= !matches!(next, Some(Ok(_)));

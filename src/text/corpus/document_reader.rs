@@ -2,11 +2,15 @@
 
 use super::{
     Options, Records,
-    account::{Account, SkippedFile, SkippedInput, too_large},
+    account::{Account, RecordWithoutText, SkippedFile, SkippedInput, too_large},
     chunk::{Chunk, Container},
+    convert::{Conversion, Converter},
+    document::ExtractError,
+    encoding::{Decoded, TextEncoding},
     format::RecordPiece,
-    skipped_kind::{HEAD_BYTES, SkippedKind, inner_name, is_binary},
-    unpack::{Packing, decoder, read_bounded},
+    sequence::{RecordFault, SequenceRecord},
+    skipped_kind::{HEAD_BYTES, SkippedKind, is_binary},
+    unpack::{Packing, inner_name, read_bounded, unpack},
     walk::FileEntry,
 };
 use crate::base::num::{ToU64, ToUsize};
@@ -76,6 +80,12 @@ pub struct DocumentReader {
     records: Option<Records>,
     pub(super) lossy: bool,
     pub(super) max_document: u64,
+    encoding: TextEncoding,
+    converter: Converter,
+    /// The kinds of the files that were read since the account was last taken.
+    kinds: Vec<&'static str>,
+    /// The encodings that files were decoded from since then.
+    decoded: Vec<&'static str>,
     file_bytes: Vec<u8>,
     unpacked: Vec<u8>,
     pub(super) tokens: Tokens,
@@ -85,10 +95,25 @@ pub struct DocumentReader {
 /// A file up to this size takes one read; of a larger one the head is checked before the rest is read.
 const SNIFF_BYTES: u64 = 1 << 20;
 
-/// How the text of a file was loaded, or why it is skipped.
+/// Where the text of a file is, or why it is skipped.
 enum Loaded {
-    Text(Packing),
+    /// In the buffer of the file.
+    Plain,
+    /// In the buffer for what was unpacked.
+    Unpacked,
+    /// Made by a conversion.
+    Converted(String, &'static str),
     Skipped(SkippedFile),
+}
+
+/// What messages and conversions need to know of a file.
+#[derive(Clone, Copy)]
+struct FileNames<'a> {
+    file: &'a Arc<str>,
+    /// Without the endings of what it is packed in.
+    name: &'a Path,
+    within: Packing,
+    is_named: bool,
 }
 
 impl DocumentReader {
@@ -99,6 +124,10 @@ impl DocumentReader {
             records: options.records,
             lossy: options.lossy,
             max_document: options.max_document,
+            encoding: TextEncoding::new(options),
+            converter: Converter::new(options),
+            kinds: Vec::new(),
+            decoded: Vec::new(),
             file_bytes: Vec::new(),
             unpacked: Vec::new(),
             tokens: Tokens::default(),
@@ -112,10 +141,15 @@ impl DocumentReader {
         let files = match &chunk {
             Chunk::Opened(_) | Chunk::Whole { .. } => 1,
             Chunk::Files(entries) => entries.len().to_u64(),
-            Chunk::Records { .. } | Chunk::Block { .. } | Chunk::Problem(_) | Chunk::Skipped(_) => {
-                0
-            }
+            Chunk::Records { .. }
+            | Chunk::Rows { .. }
+            | Chunk::Block { .. }
+            | Chunk::Problem(_)
+            | Chunk::Skipped(_) => 0,
         };
+        if let Chunk::Opened(of) = &chunk {
+            self.kinds.push(of.records.name());
+        }
         let is_stream = matches!(&chunk, Chunk::Opened(of) if of.header.is_some());
         let mut account = Account::default();
         self.read_chunk(chunk, &mut |found| {
@@ -123,6 +157,12 @@ impl DocumentReader {
             visit(found);
         })?;
         account.files = files.saturating_sub(account.files_left_out());
+        self.kinds
+            .drain(..)
+            .for_each(|kind| account.count_kind(kind));
+        self.decoded
+            .drain(..)
+            .for_each(|encoding| account.count_decoded(encoding));
         account.streams = is_stream.into();
         // Frees the buffers of a very large document.
         self.tokens.clear();
@@ -139,16 +179,24 @@ impl DocumentReader {
             Chunk::Whole {
                 id,
                 file,
-                mut bytes,
-            } => match SkippedKind::of(&bytes, Path::new(""), self.records) {
-                Some(kind) => visit(Err(SkippedInput::File(SkippedFile::new(
-                    file,
-                    kind,
-                    Packing::Plain,
-                    true,
-                )))),
-                None => visit_file(&id, &file, &mut bytes, self.lossy, visit),
-            },
+                name,
+                within,
+                is_named,
+                bytes,
+            } => {
+                let names = FileNames {
+                    file: &file,
+                    name: &name,
+                    within,
+                    is_named,
+                };
+                self.file_bytes = bytes;
+                let loaded = self.finish_plain(names);
+                self.visit_loaded(&id, &file, loaded, visit);
+            }
+            Chunk::Rows { of, rows } => rows
+                .into_iter()
+                .for_each(|row| self.read_row(&of, row, visit)),
             Chunk::Records {
                 of,
                 first_line,
@@ -169,19 +217,43 @@ impl DocumentReader {
     }
 
     fn read_file(&mut self, entry: &FileEntry, visit: &mut Visit<'_>) {
-        match entry.open().and_then(|file| self.load(entry, file)) {
+        let file = entry.name();
+        match entry.open().and_then(|open| self.load(entry, open)) {
             Err(error) => {
                 let problem = Problem::new(Place::path(&entry.path), error.to_string());
                 visit(Err(SkippedInput::File(SkippedFile::unreadable(problem))));
             }
-            Ok(Loaded::Skipped(left)) => visit(Err(SkippedInput::File(left))),
-            Ok(Loaded::Text(packing)) => {
-                let bytes = if packing == Packing::Plain {
+            Ok(loaded) => self.visit_loaded(&entry.id, &file, loaded, visit),
+        }
+    }
+
+    /// Visits a document that was loaded, and gives its buffers back.
+    fn visit_loaded(&mut self, id: &str, file: &Arc<str>, loaded: Loaded, visit: &mut Visit<'_>) {
+        match loaded {
+            Loaded::Skipped(left) => visit(Err(SkippedInput::File(left))),
+            Loaded::Converted(text, kind) => {
+                self.kinds.push(kind);
+                visit_text(id, file, None, text.as_bytes(), visit);
+            }
+            Loaded::Plain | Loaded::Unpacked => {
+                let bytes = if matches!(loaded, Loaded::Plain) {
                     &mut self.file_bytes
                 } else {
                     &mut self.unpacked
                 };
-                visit_file(&entry.id, &entry.name(), bytes, self.lossy, visit);
+                match self.encoding.decode(bytes) {
+                    Err(what) => {
+                        let left = SkippedFile::not_utf8(file.clone(), what);
+                        visit(Err(SkippedInput::File(left)));
+                    }
+                    Ok(decoded) => {
+                        self.kinds.push(Records::Text.name());
+                        if let Decoded::From(name) = decoded {
+                            self.decoded.push(name);
+                        }
+                        visit_text(id, file, None, bytes, visit);
+                    }
+                }
             }
         }
         clear_buffer(&mut self.file_bytes);
@@ -207,10 +279,17 @@ impl DocumentReader {
                 promised.name()
             )));
         }
+        let names = FileNames {
+            file: &entry.name(),
+            name: &inner_name(&entry.path),
+            within: packing,
+            is_named: entry.is_named,
+        };
         if packing != Packing::Plain {
-            return self.unpack(entry, packing, file);
+            return self.unpack(names, file);
         }
-        if let Some(left) = self.skip_reason(entry, packing, &self.file_bytes) {
+        // Of a file that is left out for its first bytes the rest is not read.
+        if let Err(left) = self.choose(names, &self.file_bytes) {
             return Ok(Loaded::Skipped(left));
         }
         let is_too_large = entry.bytes > self.max_document
@@ -223,34 +302,95 @@ impl DocumentReader {
             if is_too_large || self.file_bytes.len().to_u64() > self.max_document {
                 Loaded::Skipped(SkippedFile::too_large(entry.name(), self.max_document))
             } else {
-                Loaded::Text(packing)
+                self.finish_plain(names)
             },
         )
     }
 
+    /// A file that is in its buffer, not packed.
+    fn finish_plain(&mut self, names: FileNames<'_>) -> Loaded {
+        match self.choose(names, &self.file_bytes) {
+            Err(left) => Loaded::Skipped(left),
+            Ok(None) => Loaded::Plain,
+            Ok(Some(conversion)) => self.convert(names, conversion, &self.file_bytes),
+        }
+    }
+
     /// Unpacks a file of which the head was read; the rest is never in memory as it is packed.
-    fn unpack(&mut self, entry: &FileEntry, packing: Packing, rest: File) -> io::Result<Loaded> {
-        self.unpacked.clear();
+    fn unpack(&mut self, names: FileNames<'_>, rest: File) -> io::Result<Loaded> {
+        let head = std::mem::take(&mut self.file_bytes);
+        let (_, mut input) = unpack(BufReader::new(io::Cursor::new(head).chain(rest)))?;
         let mut unpacked = std::mem::take(&mut self.unpacked);
-        let mut input = decoder(BufReader::new(self.file_bytes.chain(rest)), packing)?;
+        unpacked.clear();
         input
             .by_ref()
             .take(HEAD_BYTES.to_u64())
             .read_to_end(&mut unpacked)?;
-        let loaded = match self.skip_reason(entry, packing, &unpacked) {
-            Some(left) => Loaded::Skipped(left),
-            None if read_bounded(input, self.max_document, &mut unpacked)? => Loaded::Text(packing),
-            None => Loaded::Skipped(SkippedFile::too_large(entry.name(), self.max_document)),
+        let loaded = match self.choose(names, &unpacked) {
+            Err(left) => Loaded::Skipped(left),
+            Ok(_) if !read_bounded(input, self.max_document, &mut unpacked)? => Loaded::Skipped(
+                SkippedFile::too_large(names.file.clone(), self.max_document),
+            ),
+            Ok(None) => Loaded::Unpacked,
+            Ok(Some(conversion)) => self.convert(names, conversion, &unpacked),
         };
         self.unpacked = unpacked;
         Ok(loaded)
     }
 
-    /// Why a file is left out, if its first bytes show a reason. One that was named is read although it looks binary.
-    fn skip_reason(&self, entry: &FileEntry, within: Packing, head: &[u8]) -> Option<SkippedFile> {
-        let unknown = || (!entry.is_named && is_binary(head)).then_some(SkippedKind::UnknownBinary);
-        let kind = SkippedKind::of(head, inner_name(&entry.path), self.records).or_else(unknown)?;
-        Some(SkippedFile::new(entry.name(), kind, within, entry.is_named))
+    /// How a file becomes text, or why it is left out, by its first bytes. One that was named is read although it looks binary.
+    fn choose(&self, names: FileNames<'_>, head: &[u8]) -> Result<Option<Conversion>, SkippedFile> {
+        let head = &head[..head.len().min(HEAD_BYTES)];
+        if let Some(conversion) = self.converter.choose(head, names.name) {
+            return Ok(Some(conversion));
+        }
+        let unknown = || (!names.is_named && is_binary(head)).then_some(SkippedKind::UnknownBinary);
+        match SkippedKind::of(head, names.name, self.records).or_else(unknown) {
+            // Its text is decoded.
+            None | Some(SkippedKind::Utf16) => Ok(None),
+            Some(kind) => Err(names.skipped(kind)),
+        }
+    }
+
+    fn convert(&self, names: FileNames<'_>, conversion: Conversion, bytes: &[u8]) -> Loaded {
+        match self.converter.convert(conversion, names.name, bytes) {
+            Ok(text) => Loaded::Converted(text, conversion.name()),
+            Err(error) => Loaded::Skipped(match error {
+                ExtractError::TooLarge => {
+                    SkippedFile::too_large(names.file.clone(), self.max_document)
+                }
+                ExtractError::NoText => names.skipped(SkippedKind::NoText),
+                ExtractError::Encrypted => names.skipped(SkippedKind::Encrypted),
+                ExtractError::Damaged(what) => {
+                    let what = format!("{}: {what}", conversion.name());
+                    SkippedFile::damaged(names.file.clone(), &what, names.is_named)
+                }
+            }),
+        }
+    }
+
+    /// Visits a record that was taken apart already.
+    fn read_row(&self, of: &Container, row: SequenceRecord, visit: &mut Visit<'_>) {
+        let line = row.line.unwrap_or(row.number);
+        let place = || Place::line(&of.file, line);
+        let what = match row.text {
+            Ok(text) => {
+                let id = row
+                    .id
+                    .unwrap_or_else(|| format!("{}:{}", of.id, row.number));
+                return visit_text(&id, &of.file, Some(line), text.as_bytes(), visit);
+            }
+            Err(RecordFault::NoText { fields }) => {
+                return visit(Err(SkippedInput::NoText(RecordWithoutText {
+                    place: place(),
+                    what: self.fields.no_text(),
+                    fields,
+                })));
+            }
+            Err(RecordFault::NotUtf8(what) | RecordFault::Bad(what)) => what,
+            Err(RecordFault::TooLarge) => too_large(self.max_document),
+        };
+        visit(Err(Problem::new(place(), what).into()));
     }
 
     fn read_block(
@@ -352,20 +492,9 @@ fn read_some(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-/// A file that is one document.
-pub(super) fn visit_file(
-    id: &str,
-    file: &Arc<str>,
-    bytes: &mut [u8],
-    lossy: bool,
-    visit: &mut Visit<'_>,
-) {
-    match ensure_utf8(bytes, lossy) {
-        Err(what) => visit(Err(SkippedInput::File(SkippedFile::not_utf8(
-            file.clone(),
-            what,
-        )))),
-        Ok(()) => visit_text(id, file, None, bytes, visit),
+impl FileNames<'_> {
+    fn skipped(self, kind: SkippedKind) -> SkippedFile {
+        SkippedFile::new(self.file.clone(), kind, self.within, self.is_named)
     }
 }
 
@@ -405,16 +534,16 @@ pub fn read_text(path: &Path, options: &Options) -> io::Result<String> {
 /// The same of a file that is open. Never reads more than the largest document may have.
 pub fn read_open_text(file: File, path: &Path, options: &Options) -> io::Result<String> {
     let entry = FileEntry::of_open(path, &file)?;
-    let mut reader = DocumentReader {
-        records: Some(Records::Text),
-        ..DocumentReader::new(options)
-    };
+    let mut reader = DocumentReader::new(options);
     let mut bytes = match reader.load(&entry, file)? {
         Loaded::Skipped(left) => return Err(io::Error::other(left.problem.what)),
-        Loaded::Text(Packing::Plain) => reader.file_bytes,
-        Loaded::Text(_) => reader.unpacked,
+        Loaded::Converted(text, _) => return Ok(text),
+        Loaded::Plain => reader.file_bytes,
+        Loaded::Unpacked => reader.unpacked,
     };
-    ensure_utf8(&mut bytes, options.lossy).map_err(io::Error::other)?;
+    TextEncoding::new(options)
+        .decode(&mut bytes)
+        .map_err(io::Error::other)?;
     String::from_utf8(bytes).map_err(io::Error::other)
 }
 

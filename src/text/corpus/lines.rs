@@ -67,7 +67,7 @@ impl LineReader {
                 of,
                 first_line,
                 bytes,
-            } if of.records != Records::Fasta => (of, first_line, bytes),
+            } if of.is_lines() => (of, first_line, bytes),
             Chunk::Problem(Problem { place, what }) => {
                 return Err(Error::damaged(
                     place,
@@ -93,7 +93,7 @@ impl LineReader {
                 ));
             }
             Chunk::Whole { file, .. } => return Err(not_lines(file)),
-            Chunk::Records { of, .. } | Chunk::Block { of, .. } => {
+            Chunk::Records { of, .. } | Chunk::Rows { of, .. } | Chunk::Block { of, .. } => {
                 return Err(not_lines(of.file.clone()));
             }
         };
@@ -179,7 +179,7 @@ pub fn copy_lines(chunk: &Chunk) -> Result<(Vec<u8>, u64)> {
             of,
             first_line,
             bytes,
-        } if of.records != Records::Fasta => Ok((bytes.clone(), *first_line)),
+        } if of.is_lines() => Ok((bytes.clone(), *first_line)),
         Chunk::Problem(Problem { place, what }) => Err(Error::damaged(
             place.clone(),
             what.strip_suffix(LEFT_OUT).unwrap_or(what),
@@ -195,7 +195,9 @@ pub fn copy_lines(chunk: &Chunk) -> Result<(Vec<u8>, u64)> {
             not_lines(first.map_or_else(|| "a file".into(), |entry| entry.name()))
         }
         Chunk::Whole { file, .. } => not_lines(file.clone()),
-        Chunk::Records { of, .. } | Chunk::Block { of, .. } => not_lines(of.file.clone()),
+        Chunk::Records { of, .. } | Chunk::Rows { of, .. } | Chunk::Block { of, .. } => {
+            not_lines(of.file.clone())
+        }
     }
 }
 

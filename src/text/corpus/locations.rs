@@ -1,19 +1,17 @@
 //! Where the documents of a corpus are, so that their texts can be read one by one.
 //!
-//! One pass over the corpus records the location of each wanted document, not its text. In an unpacked
-//! file that is where its line starts. Lines of packed files and of pipes, and sequences of FASTA, are
-//! copied into a temporary file (the spool), and their location is there.
+//! One pass over the corpus records the location of each wanted document, not its text: the file, or where its line starts
+//! in a file that is not packed. Texts that have no such place (lines of packed files and of pipes, rows of
+//! tables, members of archives, sequences of FASTA) are copied into a temporary file, the spool.
 
 use super::{
     Options, Records, Source,
     account::SkippedInput,
     chunk::{Chunk, Container},
-    document_reader::{Content, InputDocument, ensure_utf8, read_open_text},
-    format::fasta::{RecordLimits, read_fasta},
+    document_reader::{Content, DocumentReader, ensure_utf8, read_open_text},
     lines::{LineReader, RawLine},
     open_beneath::open_beneath,
     skipped_kind::BOM,
-    unpack::Packing,
 };
 use crate::base::num::{ToU32, ToU64, ToUsize};
 use crate::{
@@ -42,19 +40,23 @@ pub struct DocumentLocations {
 }
 
 #[derive(Clone, Copy)]
-struct DocumentLocation {
-    file: u32,
-    length: u32,
-    start: u64,
+enum DocumentLocation {
+    /// A file that is one document.
+    File(u32),
+    /// Bytes of a file: a line.
+    Line { file: u32, length: u32, start: u64 },
+    /// Bytes of the spool: a text.
+    Spool { length: u32, start: u64 },
 }
 
 /// A file with documents.
 struct LocatedFile {
     path: PathBuf,
-    /// None for a file that is one document.
-    records: Option<Records>,
-    is_spooled: bool,
+    records: Records,
 }
+
+/// Decides by its id whether a document is wanted.
+type IsWanted<'w> = dyn FnMut(&str) -> Result<bool> + 'w;
 
 impl DocumentLocations {
     /// Finds all documents of a corpus that are wanted, by their ids. Of several with one id the first counts.
@@ -74,6 +76,7 @@ impl DocumentLocations {
             spool: BufWriter::with_capacity(1 << 16, spool),
             spooled: 0,
             lines: LineReader::new(options),
+            reader: DocumentReader::new(options),
             last: None,
             next: 0,
         };
@@ -91,32 +94,48 @@ impl DocumentLocations {
 
     /// The text of a document; none if the corpus does not have it.
     pub fn text(&self, id: &str) -> Result<Option<String>, Problem> {
-        let Some(&DocumentLocation {
-            file,
-            length,
-            start,
-        }) = self.of.get(&xxh3_64(id.as_bytes()))
-        else {
+        let Some(&location) = self.of.get(&xxh3_64(id.as_bytes())) else {
             return Ok(None);
         };
-        let LocatedFile {
-            path,
-            records,
-            is_spooled,
-        } = &self.files[file.to_usize()];
-        let problem = |what: String| Problem::new(Place::path(path), what);
-        let Some(records) = records else {
-            let text =
-                open_regular(path).and_then(|file| read_open_text(file, path, &self.options));
-            return text.map(Some).map_err(|error| problem(error.to_string()));
-        };
+        match location {
+            DocumentLocation::File(file) => self.file_text(&self.files[file.to_usize()].path),
+            DocumentLocation::Spool { length, start } => self.spooled_text(start, length),
+            DocumentLocation::Line {
+                file,
+                length,
+                start,
+            } => self.line_text(id, &self.files[file.to_usize()], start, length),
+        }
+        .map(Some)
+    }
+
+    fn file_text(&self, path: &Path) -> Result<String, Problem> {
+        open_regular(path)
+            .and_then(|file| read_open_text(file, path, &self.options))
+            .map_err(|error| Problem::new(Place::path(path), error.to_string()))
+    }
+
+    fn spooled_text(&self, start: u64, length: u32) -> Result<String, Problem> {
         let mut bytes = vec![0; length.to_usize()];
-        let read = if *is_spooled {
-            self.spool.read_exact_at(&mut bytes, start)
-        } else {
-            open_regular(path).and_then(|file| file.read_exact_at(&mut bytes, start))
-        };
-        read.map_err(|error| problem(error.to_string()))?;
+        let failed = |what: String| Problem::new(Place::file(SPOOL), what);
+        self.spool
+            .read_exact_at(&mut bytes, start)
+            .map_err(|error| failed(error.to_string()))?;
+        String::from_utf8(bytes).map_err(|error| failed(error.to_string()))
+    }
+
+    fn line_text(
+        &self,
+        id: &str,
+        LocatedFile { path, records }: &LocatedFile,
+        start: u64,
+        length: u32,
+    ) -> Result<String, Problem> {
+        let problem = |what: String| Problem::new(Place::path(path), what);
+        let mut bytes = vec![0; length.to_usize()];
+        open_regular(path)
+            .and_then(|file| file.read_exact_at(&mut bytes, start))
+            .map_err(|error| problem(error.to_string()))?;
         ensure_utf8(&mut bytes, self.options.lossy).map_err(problem)?;
         let changed = || {
             problem(format!(
@@ -126,14 +145,14 @@ impl DocumentLocations {
         if *records == Records::Lines {
             let end = bytes.trim_ascii_end().len();
             bytes.truncate(end);
-            return String::from_utf8(bytes).map(Some).map_err(|_| changed());
+            return String::from_utf8(bytes).map_err(|_| changed());
         }
         let (mut tokens, mut blots) = (Tokens::default(), Blots::default());
         match self.options.fields.parse(&bytes, &mut tokens, &mut blots) {
             Ok(Line::Document { id: found, text })
                 if found.as_ref().is_none_or(|found| found == id) =>
             {
-                Ok(Some(text.into_owned()))
+                Ok(text.into_owned())
             }
             _ => Err(changed()),
         }
@@ -145,152 +164,77 @@ struct LocationFinder {
     spool: BufWriter<File>,
     spooled: u64,
     lines: LineReader,
+    reader: DocumentReader,
     /// The file that the last chunk was of, and where in it the next one starts.
     last: Option<Arc<Container>>,
     next: u64,
 }
 
 impl LocationFinder {
-    fn take(
-        &mut self,
-        chunk: Chunk,
-        is_wanted: &mut dyn FnMut(&str) -> Result<bool>,
-    ) -> Result<()> {
+    fn take(&mut self, chunk: Chunk, is_wanted: &mut IsWanted<'_>) -> Result<()> {
         match chunk {
             Chunk::Files(entries) => {
                 for entry in entries {
                     if is_wanted(&entry.id)? {
-                        let at = DocumentLocation {
-                            file: self.places.files.len().to_u32(),
-                            start: 0,
-                            length: 0,
-                        };
-                        self.places
-                            .of
-                            .entry(xxh3_64(entry.id.as_bytes()))
-                            .or_insert(at);
+                        let at = DocumentLocation::File(self.places.files.len().to_u32());
+                        let hash = xxh3_64(entry.id.as_bytes());
+                        self.places.of.entry(hash).or_insert(at);
                         self.places.files.push(LocatedFile {
                             path: entry.path,
-                            records: None,
-                            is_spooled: false,
+                            records: Records::Text,
                         });
                     }
                 }
                 Ok(())
             }
-            Chunk::Records {
-                of,
-                first_line,
-                bytes,
-            } if of.header.is_none() && of.records == Records::Fasta => {
-                self.take_sequences(&of, first_line, bytes, is_wanted)
-            }
-            Chunk::Records {
-                of,
-                first_line,
-                bytes,
-            } if of.header.is_none() => {
+            // There is no text in them.
+            Chunk::Opened(_) | Chunk::Block { .. } => Ok(()),
+            Chunk::Records { ref of, .. } if of.header.is_some() => Ok(()),
+            Chunk::Records { ref of, .. } if of.is_on_disk => {
+                let of = of.clone();
                 self.open(&of)?;
-                self.take_lines(
-                    Chunk::Records {
-                        of,
-                        first_line,
-                        bytes,
-                    },
-                    is_wanted,
-                )
+                self.take_lines(chunk, is_wanted)
             }
             Chunk::Problem(problem) => {
                 self.places.problems.push(problem);
                 Ok(())
             }
             Chunk::Skipped(left) => {
-                self.places
-                    .problems
-                    .extend(left.is_error().then_some(left.problem));
+                let problem = left.is_error().then_some(left.problem);
+                self.places.problems.extend(problem);
                 Ok(())
             }
-            // There is no text in them, or none that is a line.
-            Chunk::Opened(_)
-            | Chunk::Whole { .. }
-            | Chunk::Records { .. }
-            | Chunk::Block { .. } => Ok(()),
+            Chunk::Whole { .. } | Chunk::Records { .. } | Chunk::Rows { .. } => {
+                self.spool_texts(chunk, is_wanted)
+            }
         }
     }
 
-    /// Copies the sequences that are wanted into the temporary file: in theirs they are not lines.
-    fn take_sequences(
-        &mut self,
-        of: &Container,
-        first_line: u64,
-        mut bytes: Vec<u8>,
-        is_wanted: &mut dyn FnMut(&str) -> Result<bool>,
-    ) -> Result<()> {
-        let mut taken = Ok(());
-        let Options {
-            lossy,
-            max_document,
+    /// Copies the texts that are wanted into the spool.
+    fn spool_texts(&mut self, chunk: Chunk, is_wanted: &mut IsWanted<'_>) -> Result<()> {
+        let Self {
+            places,
+            spool,
+            spooled,
+            reader,
             ..
-        } = self.places.options;
-        read_fasta(
-            of,
-            first_line,
-            &mut bytes,
-            RecordLimits {
-                lossy,
-                max_document,
-            },
-            &mut |found| match (&taken, found) {
-                (
-                    Ok(()),
-                    Ok(InputDocument {
-                        id,
-                        content: Content::Text(text),
-                        ..
-                    }),
-                ) => taken = self.take_sequence(of, id, text, is_wanted),
-                (Ok(()), Err(SkippedInput::Problem(problem))) => self.places.problems.push(problem),
-                _ => {}
-            },
-        );
+        } = self;
+        let mut taken = Ok(());
+        reader.read(chunk, &mut |found| match found {
+            Ok(document) => {
+                if let (Content::Text(text), Ok(())) = (document.content, &taken) {
+                    taken = spool_text(places, spool, spooled, document.id, text, is_wanted);
+                }
+            }
+            Err(SkippedInput::Problem(problem)) => places.problems.push(problem),
+            Err(SkippedInput::File(left)) => {
+                places
+                    .problems
+                    .extend(left.is_error().then_some(left.problem));
+            }
+            Err(SkippedInput::NoText(_)) => {}
+        })?;
         taken
-    }
-
-    fn take_sequence(
-        &mut self,
-        of: &Container,
-        id: &str,
-        text: &str,
-        is_wanted: &mut dyn FnMut(&str) -> Result<bool>,
-    ) -> Result<()> {
-        let hash = xxh3_64(id.as_bytes());
-        if self.places.of.contains_key(&hash) || !is_wanted(id)? {
-            return Ok(());
-        }
-        let path = PathBuf::from(&*of.file);
-        if self
-            .places
-            .files
-            .last()
-            .is_none_or(|last| last.path != path || last.records != Some(Records::Lines))
-        {
-            self.places.files.push(LocatedFile {
-                path,
-                records: Some(Records::Lines),
-                is_spooled: true,
-            });
-        }
-        self.spool
-            .write_all(text.as_bytes())
-            .map_err(spool_failed)?;
-        let at = DocumentLocation {
-            file: self.places.files.len().to_u32() - 1,
-            length: text.len().to_u32(),
-            start: self.spooled,
-        };
-        self.spooled += text.len().to_u64();
-        self.places.of.insert(hash, at);
-        Ok(())
     }
 
     /// Begins with a file, unless it is the one of the chunk before.
@@ -300,35 +244,23 @@ impl LocationFinder {
         }
         let path = PathBuf::from(&*of.file);
         let mut head = Vec::new();
-        if !of.is_live {
-            let named = |error| Error::io(&of.file, error);
-            File::open(&path)
-                .map_err(named)?
-                .take(16)
-                .read_to_end(&mut head)
-                .map_err(named)?;
-        }
-        let is_spooled = of.is_live || Packing::of(&head) != Packing::Plain;
+        let named = |error| Error::io(&of.file, error);
+        File::open(&path)
+            .map_err(named)?
+            .take(BOM.len().to_u64())
+            .read_to_end(&mut head)
+            .map_err(named)?;
         // What is handed on has no mark of the byte order.
-        self.next = if head.starts_with(BOM) {
-            BOM.len().to_u64()
-        } else {
-            0
-        };
+        self.next = if head == BOM { BOM.len().to_u64() } else { 0 };
         self.places.files.push(LocatedFile {
             path,
-            records: Some(of.records),
-            is_spooled,
+            records: of.records,
         });
         self.last = Some(of.clone());
         Ok(())
     }
 
-    fn take_lines(
-        &mut self,
-        chunk: Chunk,
-        is_wanted: &mut dyn FnMut(&str) -> Result<bool>,
-    ) -> Result<()> {
+    fn take_lines(&mut self, chunk: Chunk, is_wanted: &mut IsWanted<'_>) -> Result<()> {
         let mut wanted = Vec::new();
         let mut failed = Ok(());
         let bytes = self.lines.read(chunk, &mut |RawLine { bytes, id, .. }| {
@@ -345,29 +277,40 @@ impl LocationFinder {
         })?;
         failed?;
         let file = self.places.files.len().to_u32() - 1;
-        let is_spooled = self.places.files[file.to_usize()].is_spooled;
         for (id, line) in wanted {
-            if self.places.of.contains_key(&id) {
-                continue;
-            }
-            let (mut start, length) = (self.next + line.start.to_u64(), line.len().to_u32());
-            if is_spooled {
-                self.spool.write_all(&bytes[line]).map_err(spool_failed)?;
-                start = self.spooled;
-                self.spooled += u64::from(length);
-            }
-            self.places.of.insert(
-                id,
-                DocumentLocation {
-                    file,
-                    length,
-                    start,
-                },
-            );
+            let at = DocumentLocation::Line {
+                file,
+                length: line.len().to_u32(),
+                start: self.next + line.start.to_u64(),
+            };
+            self.places.of.entry(id).or_insert(at);
         }
         self.next += bytes.len().to_u64();
         Ok(())
     }
+}
+
+/// Copies a text into the spool, if it is wanted and the first of its id.
+fn spool_text(
+    places: &mut DocumentLocations,
+    spool: &mut BufWriter<File>,
+    spooled: &mut u64,
+    id: &str,
+    text: &str,
+    is_wanted: &mut IsWanted<'_>,
+) -> Result<()> {
+    let hash = xxh3_64(id.as_bytes());
+    if places.of.contains_key(&hash) || !is_wanted(id)? {
+        return Ok(());
+    }
+    spool.write_all(text.as_bytes()).map_err(spool_failed)?;
+    let at = DocumentLocation::Spool {
+        length: text.len().to_u32(),
+        start: *spooled,
+    };
+    *spooled += text.len().to_u64();
+    places.of.insert(hash, at);
+    Ok(())
 }
 
 /// A file that was found by walking may have become something else meanwhile. What was named may be a link, but not a pipe.
@@ -379,8 +322,11 @@ fn open_regular(path: &Path) -> std::io::Result<File> {
     }
 }
 
+/// What messages call the spool.
+const SPOOL: &str = "a temporary file for unpacked documents";
+
 fn spool_failed(error: std::io::Error) -> Error {
-    Error::io("a temporary file for unpacked documents", error)
+    Error::io(SPOOL, error)
 }
 
 #[cfg(test)]

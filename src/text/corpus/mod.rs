@@ -1,27 +1,40 @@
 mod account;
+mod adapter;
+mod archive;
+mod archive_chunks;
 mod chunk;
+mod convert;
 mod cutter;
 pub mod document;
 mod document_reader;
+mod encoding;
 mod end_check;
 mod format;
 mod id_set;
 mod lines;
 mod locations;
 mod open_beneath;
+mod opener;
+mod rows;
+mod selection;
 pub mod sequence;
 mod skipped_kind;
 mod slice;
 mod sniff;
 mod source;
+mod spool;
+mod text_cache;
 mod unpack;
 mod walk;
 
 pub use account::{Account, RecordWithoutText, SkipReason, SkippedFile, SkippedInput};
+pub use adapter::{AdapterLimits, AdapterRule};
+pub use archive::enclosing_files;
 pub use chunk::Chunk;
 pub use document_reader::{
     Content, DocumentReader, InputDocument, ensure_utf8, read_open_text, read_text,
 };
+pub use encoding::parse_encoding;
 pub use format::Records;
 pub use id_set::IdSet;
 pub use lines::{LineReader, RawLine, copy_lines};
@@ -49,6 +62,14 @@ pub struct Options {
     pub copies: Option<PathBuf>,
     /// The list's paths end with NUL instead of a line feed.
     pub nul_separated: bool,
+    /// Globs of the files to read; all if there is none.
+    pub include: Vec<String>,
+    /// Globs of files and directories to pass over.
+    pub exclude: Vec<String>,
+    /// Pass over what `.gitignore` files name.
+    pub gitignore: bool,
+    /// Read hidden files and directories, too.
+    pub hidden: bool,
     /// What files hold, where the name does not tell.
     pub records: Option<Records>,
     /// The fields of a JSON record that hold the id and the text.
@@ -57,8 +78,20 @@ pub struct Options {
     pub relative: bool,
     /// Read text that is not UTF-8, with `?` for each byte that is wrong.
     pub lossy: bool,
+    /// The encoding of all texts; each decides for itself if there is none.
+    pub encoding: Option<String>,
     /// Take files for FASTA, where nothing else is said.
     pub prefer_fasta: bool,
+    /// Read HTML files as they are, tags included.
+    pub keep_markup: bool,
+    /// Programs that turn files into text, by their names.
+    pub adapters: Vec<AdapterRule>,
+    /// What programs that turn files into text may use.
+    pub adapter_limits: AdapterLimits,
+    /// Where extracted texts are kept; nowhere if there is none.
+    pub adapter_cache: Option<PathBuf>,
+    /// The language in which tesseract reads images and scanned pages; they are left out if there is none.
+    pub ocr: Option<String>,
     /// The most bytes of a document after unpacking, and of a line or record; longer ones are left out.
     pub max_document: u64,
     /// Reading no document is an error, unless all there is is a stream of ours that ends as it should.
@@ -81,11 +114,21 @@ impl Options {
             slice: None,
             copies: None,
             nul_separated: false,
+            include: Vec::new(),
+            exclude: Vec::new(),
+            gitignore: false,
+            hidden: false,
             records: None,
             fields,
             relative: false,
             lossy: false,
+            encoding: None,
             prefer_fasta: false,
+            keep_markup: false,
+            adapters: Vec::new(),
+            adapter_limits: AdapterLimits::default(),
+            adapter_cache: None,
+            ocr: None,
             max_document: MAX_DOCUMENT,
             needs_documents: false,
         }

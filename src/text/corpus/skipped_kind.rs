@@ -2,10 +2,10 @@
 //!
 //! To add a kind: a variant and a row of [`TABLE`].
 
-use super::{Records, unpack::Packing};
+use super::Records;
 use crate::base::setting::Setting;
 use serde::{Deserialize, Serialize};
-use std::{ffi::OsStr, path::Path};
+use std::path::Path;
 
 /// Why a file is left out: a format that this program does not read, or another reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -13,34 +13,12 @@ use std::{ffi::OsStr, path::Path};
 pub enum SkippedKind {
     /// PDF.
     Pdf,
-    /// Word document.
-    Docx,
-    /// OpenDocument text.
-    Odt,
-    /// EPUB book.
-    Epub,
-    /// PowerPoint slides.
-    Pptx,
-    /// OpenDocument slides.
-    Odp,
     /// Excel sheet.
     Xlsx,
     /// OpenDocument sheet.
     Ods,
-    /// ZIP archive.
-    Zip,
     /// Office file of before 2007.
     Doc,
-    /// Rich Text Format.
-    Rtf,
-    /// Jupyter notebook.
-    Ipynb,
-    /// Comma-separated values.
-    Csv,
-    /// Tab-separated values.
-    Tsv,
-    /// An array of JSON objects.
-    JsonArray,
     /// Parquet table.
     Parquet,
     /// Arrow table.
@@ -49,16 +27,6 @@ pub enum SkippedKind {
     Avro,
     /// SQLite database.
     Sqlite,
-    /// Web archive.
-    Warc,
-    /// tar archive.
-    Tar,
-    /// Compressed with xz.
-    Xz,
-    /// Compressed with bzip2.
-    Bzip2,
-    /// Compressed with lz4.
-    Lz4,
     /// Compressed with lzip.
     Lzip,
     /// Compressed with compress.
@@ -89,12 +57,26 @@ pub enum SkippedKind {
     TooLarge,
     /// A file that cannot be read.
     Unreadable,
+    /// A file that is not what its first bytes promise.
+    Damaged,
+    /// A file that needs a password.
+    Encrypted,
+    /// A table without the column that holds the text.
+    NoTextColumn,
+    /// An archive in an archive, too often.
+    TooDeep,
+    /// A document whose pages are images.
+    NoText,
     /// A program.
     Executable,
     /// Binary data of an unknown kind.
     UnknownBinary,
     /// A hidden file or directory.
     Hidden,
+    /// A file or directory that a glob of the user excludes.
+    Excluded,
+    /// A file or directory that a `.gitignore` file names.
+    Gitignored,
     /// A symbolic link.
     Link,
     /// A pipe, socket or device.
@@ -119,8 +101,8 @@ struct SkippedKindRow {
     signatures: &'static [(usize, &'static [u8])],
     /// How to make it readable; empty where there is no way.
     remedy: &'static str,
-    /// A setting that helps as well.
-    alternative: Option<Alternative>,
+    /// Settings that help as well.
+    alternatives: &'static [Alternative],
     severity: SkipSeverity,
 }
 
@@ -139,38 +121,40 @@ const fn row(
         name,
         signatures,
         remedy,
-        alternative: None,
+        alternatives: &[],
         severity,
     }
 }
 
 impl SkippedKindRow {
-    const fn or(self, what: &'static str, setting: Setting, value: Option<&'static str>) -> Self {
+    const fn or(self, alternatives: &'static [Alternative]) -> Self {
         Self {
-            alternative: Some((what, setting, value)),
+            alternatives,
             ..self
         }
     }
 }
 
-const AS_TEXT: &str = "save it as text, for example with pandoc -t plain";
 const UNPACK: &str = "unpack it first";
-const OCR: &str = "turn it into text, for example with tesseract";
+const OCR: &[Alternative] = &[
+    (
+        "install tesseract-ocr and read it with",
+        Setting::Ocr,
+        Some("LANG"),
+    ),
+    ("", Setting::Adapter, None),
+];
 
-/// In the order of [`SkippedKind`]. Zip files and what is made of them are told apart by what is inside, see [`of_zip`].
-const TABLE: [SkippedKindRow; 44] = [
+/// In the order of [`SkippedKind`].
+const TABLE: [SkippedKindRow; 35] = [
     row(
         SkippedKind::Pdf,
         "pdf",
         &[(0, b"%PDF-")],
-        "convert it with pdftotext",
+        "install poppler-utils",
         Error,
-    ),
-    row(SkippedKind::Docx, "docx", &[], AS_TEXT, Error),
-    row(SkippedKind::Odt, "odt", &[], AS_TEXT, Error),
-    row(SkippedKind::Epub, "epub", &[], AS_TEXT, Error),
-    row(SkippedKind::Pptx, "pptx", &[], "save it as text", Error),
-    row(SkippedKind::Odp, "odp", &[], "save it as text", Error),
+    )
+    .or(&[("", Setting::Adapter, None)]),
     row(
         SkippedKind::Xlsx,
         "xlsx",
@@ -185,7 +169,6 @@ const TABLE: [SkippedKindRow; 44] = [
         "export it as NDJSON or text",
         Error,
     ),
-    row(SkippedKind::Zip, "zip", &[], UNPACK, Error),
     row(
         SkippedKind::Doc,
         "doc, xls or ppt",
@@ -193,33 +176,6 @@ const TABLE: [SkippedKindRow; 44] = [
         "save it as text",
         Error,
     ),
-    row(SkippedKind::Rtf, "rtf", &[(0, b"{\\rtf")], AS_TEXT, Error),
-    row(
-        SkippedKind::Ipynb,
-        "ipynb",
-        &[],
-        "convert it with jupyter nbconvert",
-        Error,
-    )
-    .or("read it as it is with", Setting::Records, Some("text")),
-    row(SkippedKind::Csv, "csv", &[], "convert it to NDJSON", Error).or(
-        "choose",
-        Setting::Records,
-        Some("lines or text"),
-    ),
-    row(SkippedKind::Tsv, "tsv", &[], "convert it to NDJSON", Error).or(
-        "choose",
-        Setting::Records,
-        Some("lines or text"),
-    ),
-    row(
-        SkippedKind::JsonArray,
-        "json array",
-        &[],
-        "convert it to NDJSON with jq -c '.[]'",
-        Error,
-    )
-    .or("choose", Setting::Records, Some("text")),
     row(
         SkippedKind::Parquet,
         "parquet",
@@ -246,35 +202,6 @@ const TABLE: [SkippedKindRow; 44] = [
         "sqlite",
         &[(0, b"SQLite format 3\0")],
         "export it as NDJSON",
-        Error,
-    ),
-    row(
-        SkippedKind::Warc,
-        "warc",
-        &[(0, b"WARC/0."), (0, b"WARC/1.")],
-        "convert it to NDJSON, a document a record",
-        Error,
-    ),
-    row(SkippedKind::Tar, "tar", &[(257, b"ustar")], UNPACK, Error),
-    row(
-        SkippedKind::Xz,
-        "xz",
-        &[(0, b"\xfd7zXZ\0")],
-        "unpack it with xz -d",
-        Error,
-    ),
-    row(
-        SkippedKind::Bzip2,
-        "bzip2",
-        &[],
-        "unpack it with bzip2 -d",
-        Error,
-    ),
-    row(
-        SkippedKind::Lz4,
-        "lz4",
-        &[(0, b"\x04\x22\x4d\x18")],
-        "unpack it with lz4 -d",
         Error,
     ),
     row(
@@ -309,31 +236,35 @@ const TABLE: [SkippedKindRow; 44] = [
         SkippedKind::Png,
         "png",
         &[(0, b"\x89PNG\r\n\x1a\n")],
-        OCR,
+        "",
         Error,
-    ),
+    )
+    .or(OCR),
     row(
         SkippedKind::Jpeg,
         "jpeg",
         &[(0, b"\xff\xd8\xff")],
-        OCR,
+        "",
         Error,
-    ),
+    )
+    .or(OCR),
     row(
         SkippedKind::Gif,
         "gif",
         &[(0, b"GIF87a"), (0, b"GIF89a")],
-        OCR,
+        "",
         Error,
-    ),
+    )
+    .or(OCR),
     row(
         SkippedKind::Tiff,
         "tiff",
         &[(0, b"II*\0"), (0, b"MM\0*")],
-        OCR,
+        "",
         Error,
-    ),
-    row(SkippedKind::Webp, "webp", &[], OCR, Error),
+    )
+    .or(OCR),
+    row(SkippedKind::Webp, "webp", &[], "", Error).or(OCR),
     row(
         SkippedKind::Djvu,
         "djvu",
@@ -362,13 +293,44 @@ const TABLE: [SkippedKindRow; 44] = [
         "convert it with iconv",
         Error,
     )
-    .or("read it as it is with", Setting::Lossy, None),
-    row(SkippedKind::TooLarge, "too large", &[], "split it", Error).or(
+    .or(&[
+        ("name its", Setting::Encoding, None),
+        ("read it with", Setting::Lossy, None),
+    ]),
+    row(SkippedKind::TooLarge, "too large", &[], "split it", Error).or(&[(
         "raise",
         Setting::MaxDocument,
         None,
-    ),
+    )]),
     row(SkippedKind::Unreadable, "unreadable", &[], "", Error),
+    row(SkippedKind::Damaged, "damaged", &[], "", Error),
+    row(
+        SkippedKind::Encrypted,
+        "encrypted",
+        &[],
+        "save it without a password",
+        Error,
+    ),
+    row(
+        SkippedKind::NoTextColumn,
+        "without the text column",
+        &[],
+        "",
+        Error,
+    )
+    .or(&[("name it with", Setting::TextField, None)]),
+    row(
+        SkippedKind::TooDeep,
+        "nested too deeply",
+        &[],
+        UNPACK,
+        Error,
+    ),
+    row(SkippedKind::NoText, "pdf without text", &[], "", Error).or(&[(
+        "install tesseract-ocr and read its pages with",
+        Setting::Ocr,
+        Some("LANG"),
+    )]),
     row(
         SkippedKind::Executable,
         "executable",
@@ -384,6 +346,8 @@ const TABLE: [SkippedKindRow; 44] = [
         CountOnly,
     ),
     row(SkippedKind::Hidden, "hidden", &[], "", CountOnly),
+    row(SkippedKind::Excluded, "excluded", &[], "", CountOnly),
+    row(SkippedKind::Gitignored, "gitignored", &[], "", CountOnly),
     row(SkippedKind::Link, "symbolic link", &[], "", CountOnly),
     row(
         SkippedKind::Special,
@@ -410,14 +374,19 @@ impl SkippedKind {
     /// How to make it readable, if there is a way.
     pub fn remedy(self) -> Option<String> {
         let row = self.row();
-        let remedy = (!row.remedy.is_empty()).then(|| row.remedy.to_owned())?;
-        Some(match row.alternative {
-            None => remedy,
-            Some((what, setting, None)) => format!("{remedy}, or {what} {setting}"),
-            Some((what, setting, Some(value))) => {
-                format!("{remedy}, or {what} {}", setting.to(value))
-            }
-        })
+        let remedy = (!row.remedy.is_empty()).then(|| row.remedy.to_owned());
+        let settings = row.alternatives.iter().map(|(what, setting, value)| {
+            let setting = value.map_or_else(|| setting.to_string(), |value| setting.to(value));
+            format!("{what} {setting}").trim_start().to_owned()
+        });
+        let remedies: Vec<String> = remedy.into_iter().chain(settings).collect();
+        (!remedies.is_empty()).then(|| remedies.join(", or "))
+    }
+
+    /// Whether it is an image, which may show a text.
+    pub fn is_image(self) -> bool {
+        use SkippedKind::{Gif, Jpeg, Png, Tiff, Webp};
+        matches!(self, Gif | Jpeg | Png | Tiff | Webp)
     }
 
     /// Whether it may be a document, so that skipping it is an error.
@@ -438,23 +407,14 @@ impl SkippedKind {
                 .iter()
                 .any(|&(at, bytes)| head.get(at..).is_some_and(|head| head.starts_with(bytes)))
         });
-        signed
-            .map(|row| row.kind)
-            .or_else(|| of_form(head, name))
-            .or_else(|| of_name(head, name).filter(|_| records.is_none()))
+        signed.map(|row| row.kind).or_else(|| of_form(head, name))
     }
 }
 
 /// Kinds that take more than a fixed run of bytes to tell.
 fn of_form(head: &[u8], name: &Path) -> Option<SkippedKind> {
     match head {
-        [b'P', b'K', 3, 4, ..] => Some(of_zip(head, name)),
-        [b'P', b'K', 5, 6, ..] => Some(SkippedKind::Zip),
-        [b'B', b'Z', b'h', b'1'..=b'9', rest @ ..]
-            if rest.starts_with(b"1AY&SY") || rest.starts_with(b"\x17rE8P\x90") =>
-        {
-            Some(SkippedKind::Bzip2)
-        }
+        [b'P', b'K', 3, 4, ..] => sheet(head, name),
         [
             b'R',
             b'I',
@@ -472,12 +432,12 @@ fn of_form(head: &[u8], name: &Path) -> Option<SkippedKind> {
         ] => Some(SkippedKind::Webp),
         [b'M', b'Z', ..] if is_binary(head) => Some(SkippedKind::Executable),
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Some(SkippedKind::Utf16),
-        _ => of_zeros(head),
+        _ => wide_kind(head),
     }
 }
 
 /// UTF-16 and UTF-32 without a byte-order mark: most characters of most scripts have their zero bytes in the same places.
-fn of_zeros(head: &[u8]) -> Option<SkippedKind> {
+pub fn wide_kind(head: &[u8]) -> Option<SkippedKind> {
     const FEWEST: usize = 8;
     if !head.contains(&0) {
         return None;
@@ -510,59 +470,18 @@ fn of_zeros(head: &[u8]) -> Option<SkippedKind> {
     is_utf16.then_some(SkippedKind::Utf16)
 }
 
-/// What is in a zip file, by its first entries: OpenDocument and EPUB start with their media type, Office files have folders of fixed names.
-fn of_zip(head: &[u8], name: &Path) -> SkippedKind {
-    const NAME_AT: usize = 30;
-    let length = |at: usize| {
-        usize::from(head.get(at).copied().unwrap_or(0))
-            + 256 * usize::from(head.get(at + 1).copied().unwrap_or(0))
-    };
-    let (name_bytes, extra_bytes) = (length(26), length(28));
-    let first = head.get(NAME_AT..NAME_AT + name_bytes).unwrap_or_default();
-    if first == b"mimetype" {
-        let media_type = head
-            .get(NAME_AT + name_bytes + extra_bytes..)
-            .unwrap_or_default();
-        const OPEN_DOCUMENT: &[u8] = b"application/vnd.oasis.opendocument.";
-        let of_document = media_type.strip_prefix(OPEN_DOCUMENT).unwrap_or_default();
-        return match () {
-            () if media_type.starts_with(b"application/epub+zip") => SkippedKind::Epub,
-            () if of_document.starts_with(b"spreadsheet") => SkippedKind::Ods,
-            () if of_document.starts_with(b"presentation") => SkippedKind::Odp,
-            () if of_document.starts_with(b"text") => SkippedKind::Odt,
-            () => SkippedKind::Zip,
-        };
+/// Sheets are ZIP files; their first entries tell them from archives. OpenDocument starts with its media type, Office files
+/// have folders of fixed names.
+fn sheet(head: &[u8], name: &Path) -> Option<SkippedKind> {
+    let has = |part: &[u8]| memchr::memmem::find(head, part).is_some();
+    let is_named = |ending: &str| extension(name).as_deref() == Some(ending);
+    if has(b"mimetypeapplication/vnd.oasis.opendocument.spreadsheet") {
+        Some(SkippedKind::Ods)
+    } else if has(b"[Content_Types].xml") && (has(b"xl/") || is_named("xlsx")) {
+        Some(SkippedKind::Xlsx)
+    } else {
+        None
     }
-    let named = |folder: &[u8]| memchr::memmem::find(head, folder).is_some();
-    let is_office = first.starts_with(b"[Content_Types].xml")
-        || first.starts_with(b"_rels/")
-        || first.starts_with(b"docProps/");
-    match extension(name).as_deref() {
-        _ if named(b"word/") => SkippedKind::Docx,
-        _ if named(b"ppt/") => SkippedKind::Pptx,
-        _ if named(b"xl/") => SkippedKind::Xlsx,
-        Some("docx") if is_office => SkippedKind::Docx,
-        Some("pptx") if is_office => SkippedKind::Pptx,
-        Some("xlsx") if is_office => SkippedKind::Xlsx,
-        _ => SkippedKind::Zip,
-    }
-}
-
-/// Text that is more than a text, by its name.
-fn of_name(head: &[u8], name: &Path) -> Option<SkippedKind> {
-    let head = head.strip_prefix(BOM).unwrap_or(head).trim_ascii_start();
-    match extension(name)?.as_str() {
-        "csv" => Some(SkippedKind::Csv),
-        "tsv" => Some(SkippedKind::Tsv),
-        "ipynb" if head.starts_with(b"{") => Some(SkippedKind::Ipynb),
-        "json" if is_array_of_objects(head) => Some(SkippedKind::JsonArray),
-        _ => None,
-    }
-}
-
-fn is_array_of_objects(head: &[u8]) -> bool {
-    head.strip_prefix(b"[")
-        .is_some_and(|rest| rest.trim_ascii_start().starts_with(b"{"))
 }
 
 /// The byte-order mark of UTF-8.
@@ -571,16 +490,6 @@ pub const BOM: &[u8] = b"\xef\xbb\xbf";
 /// The last extension of a name, in lower case.
 pub fn extension(name: &Path) -> Option<String> {
     Some(name.extension()?.to_str()?.to_ascii_lowercase())
-}
-
-/// A name without the extension of what it is packed in.
-pub fn inner_name(path: &Path) -> &Path {
-    if Packing::of_name(path) == Packing::Plain {
-        path
-    } else {
-        path.file_stem()
-            .map_or(path, |stem: &OsStr| Path::new(stem))
-    }
 }
 
 /// Files found in a directory are left out when they hold no text: NUL bytes among bytes that are not UTF-8, or more than one
@@ -592,7 +501,7 @@ pub fn is_binary(bytes: &[u8]) -> bool {
 }
 
 /// No NUL, and UTF-8 but for a character that is cut.
-fn is_plain_text(head: &[u8]) -> bool {
+pub fn is_plain_text(head: &[u8]) -> bool {
     !head.contains(&0) && is_utf8_head(head)
 }
 
@@ -661,23 +570,24 @@ mod tests {
 
     #[test]
     fn what_the_user_says_is_believed_of_text() {
-        for (name, head) in [
-            ("a.csv", &b"id,text\n"[..]),
-            ("a.json", b"[{}]"),
-            ("a.ipynb", b"{}"),
-            ("a", b"{\\rtf1}"),
-            ("a", b"WARC/1.0\r\n"),
-        ] {
-            assert!(of(head, name).is_some(), "{name}");
-            assert_eq!(
-                SkippedKind::of(head, Path::new(name), Some(Records::Text)),
-                None,
-                "{name}"
-            );
-        }
-        assert_eq!(
-            SkippedKind::of(b"PK\x03\x04\0\0\0", Path::new("a"), Some(Records::Text)),
-            Some(SkippedKind::Zip)
-        );
+        let wide: Vec<u8> = "Words of a text"
+            .encode_utf16()
+            .flat_map(u16::to_le_bytes)
+            .collect();
+        let said = |head: &[u8]| SkippedKind::of(head, Path::new("a"), Some(Records::Text));
+        assert_eq!(of(&wide, "a"), Some(SkippedKind::Utf16));
+        assert_eq!(said(&wide), Some(SkippedKind::Utf16));
+        assert_eq!(of(b"%PDF-1.4", "a"), Some(SkippedKind::Pdf));
+        assert_eq!(said(b"%PDF-1.4"), None);
+    }
+
+    #[test]
+    fn sheets_are_told_from_other_archives() {
+        let office = b"PK\x03\x04 [Content_Types].xml PK\x03\x04 ";
+        let with = |part: &[u8]| [&office[..], part].concat();
+        assert_eq!(of(&with(b"xl/workbook.xml"), "a"), Some(SkippedKind::Xlsx));
+        assert_eq!(of(&with(b""), "a.xlsx"), Some(SkippedKind::Xlsx));
+        assert_eq!(of(&with(b"word/document.xml"), "a.docx"), None);
+        assert_eq!(of(b"PK\x03\x04 xl/ a folder", "a.zip"), None);
     }
 }

@@ -1,11 +1,14 @@
 //! The beginning of an input, from which its format is recognised.
 //!
-//! Of a file in a directory whose name is that of a text only a few bytes are read, and more only if the
-//! first of them is a brace or our magic: this keeps trees of many small texts fast. Of a pipe only the
+//! Of a file in a directory whose name is that of a text only a few bytes are read, and more only if they
+//! may begin records or an archive: this keeps trees of many small texts fast. Of a pipe only the
 //! first line is waited for.
 
 use super::{
+    Options,
+    archive::ArchiveFormat,
     chunk::READ_BYTES,
+    encoding::TextEncoding,
     skipped_kind::BOM,
     unpack::{Input, Once, Packing, peek, unpack},
     walk::FileEntry,
@@ -17,8 +20,8 @@ use std::io::{self, BufRead, BufReader, Read};
 
 /// How much of a file is read to tell what it holds; more if its first line is longer and may be JSON.
 const SNIFF_BYTES: usize = 1 << 16;
-/// How much of a file with the name of a text is read to tell whether more must be.
-const PEEK_BYTES: usize = 64;
+/// How much of a file with the name of a text is read to tell whether more must be: the first block of a tar file.
+const PEEK_BYTES: usize = 512;
 
 /// What was learned of an input from its beginning.
 pub struct Sniffed {
@@ -30,13 +33,16 @@ pub struct Sniffed {
     is_whole: bool,
     /// What the input is packed in.
     pub packing: Packing,
+    /// It is in another encoding, and was decoded.
+    pub is_decoded: bool,
     /// As if the head had not been read.
     pub input: Input,
 }
 
 impl Sniffed {
-    /// `most_bytes`: of a line; no more is read to tell what it is.
-    pub fn open(entry: &FileEntry, most_bytes: u64) -> io::Result<Self> {
+    /// Reads the beginning of a file or pipe. No more of a line is read to tell what it is than a document may have.
+    pub fn open(entry: &FileEntry, options: &Options) -> io::Result<Self> {
+        let most_bytes = options.max_document;
         let (packing, input) = if entry.is_stdin() {
             unpack(BufReader::with_capacity(READ_BYTES, Once::new(io::stdin())))?
         } else {
@@ -45,12 +51,21 @@ impl Sniffed {
                 Once::new(entry.open()?),
             ))?
         };
+        let (is_decoded, input) = if entry.is_regular || options.encoding.is_some() {
+            TextEncoding::new(options).decode_input(input)?
+        } else {
+            (false, input)
+        };
         let sniffed = if entry.is_regular {
             Self::of_file(input, most_bytes)?
         } else {
             Self::of_pipe(input, most_bytes)?
         };
-        Ok(Self { packing, ..sniffed })
+        Ok(Self {
+            packing,
+            is_decoded,
+            ..sniffed
+        })
     }
 
     /// Whether the first bytes of a file that is not packed let it be more than one document. A file that cannot be read is not one to look at here.
@@ -65,7 +80,7 @@ impl Sniffed {
             .strip_prefix(BOM)
             .unwrap_or(&head[..count])
             .trim_ascii_start();
-        head.starts_with(&MAGIC) || text.starts_with(b"{") || (text.is_empty() && count > 0)
+        text.starts_with(b"{") || (text.is_empty() && count > 0) || is_container(&head[..count])
     }
 
     /// Reads the beginning of a regular file.
@@ -97,7 +112,16 @@ impl Sniffed {
     }
 
     /// Waits for no byte that is not needed: a person who types a line expects an answer to it.
-    fn of_pipe(input: Input, most_bytes: u64) -> io::Result<Self> {
+    fn of_pipe(mut input: Input, most_bytes: u64) -> io::Result<Self> {
+        if is_container(input.fill_buf()?) {
+            let mut head = Vec::new();
+            input
+                .by_ref()
+                .take(SNIFF_BYTES.to_u64())
+                .read_to_end(&mut head)?;
+            let is_whole = head.len() < SNIFF_BYTES;
+            return Ok(Self::with(head, false, is_whole, input));
+        }
         let (mut head, mut input) = peek(input, is_undecided)?;
         let has_bom = head.starts_with(BOM);
         if has_bom {
@@ -111,6 +135,7 @@ impl Sniffed {
                 has_bom,
                 is_whole,
                 packing: Packing::Plain,
+                is_decoded: false,
                 input: Box::new(input),
             });
         }
@@ -129,8 +154,14 @@ impl Sniffed {
             has_bom,
             is_whole,
             packing: Packing::Plain,
+            is_decoded: false,
             input,
         }
+    }
+
+    /// The same, of an input that was packed.
+    pub fn packed_in(self, packing: Packing) -> Self {
+        Self { packing, ..self }
     }
 
     /// Not a byte.
@@ -149,6 +180,17 @@ impl Sniffed {
             .split(|&byte| byte == b'\n')
             .filter(|line| !line.trim_ascii().is_empty())
     }
+}
+
+/// Whether bytes begin something that is no text and holds documents. Of a pipe as many are known as came at once:
+/// programs that write archives and tables do not write them byte by byte.
+fn is_container(head: &[u8]) -> bool {
+    const SIGNATURES: [&[u8]; 5] = [&MAGIC, b"PK\x03\x04", b"PAR1", b"WARC/", b"%PDF-"];
+    SIGNATURES
+        .iter()
+        .any(|signature| head.starts_with(signature))
+        || Packing::of(head) != Packing::Plain
+        || ArchiveFormat::of(head).is_some()
 }
 
 /// An input that cannot be read on.
@@ -175,7 +217,13 @@ fn may_be_json(head: &[u8]) -> bool {
 fn is_undecided(head: &[u8]) -> bool {
     let rest = head.strip_prefix(BOM).unwrap_or(head);
     let may_be_bom = head.len() < BOM.len() && BOM.starts_with(head);
+    // What follows a bracket tells an array of objects from a text.
+    let may_be_array = rest
+        .trim_ascii_start()
+        .strip_prefix(b"[")
+        .is_some_and(|rest| rest.trim_ascii().is_empty());
     may_be_bom
+        || may_be_array
         || (rest.len() < MAGIC.len() && (MAGIC.starts_with(rest) || rest.trim_ascii().is_empty()))
 }
 

@@ -7,11 +7,12 @@
 use super::{
     Options,
     account::SkippedFile,
-    chunk::{CHUNK_BYTES, Chunk, Chunks, Container},
-    format::{Probe, Records},
-    skipped_kind::{BOM, SkippedKind, inner_name},
+    chunk::{CHUNK_BYTES, Chunk, ChunkIter},
+    format::{Parts, Records},
+    opener::{Candidate, Opened, Opener},
+    skipped_kind::BOM,
     sniff::Sniffed,
-    unpack::{Input, MOST_BYTES, Packing, read_bounded, unpacked_bytes},
+    unpack::{Packing, inner_name, read_bounded, unpacked_bytes},
     walk::{CorpusWalk, FileEntry, WalkItem},
 };
 use crate::base::num::ToU64;
@@ -20,8 +21,7 @@ use crate::{
         error::{Error, Place, Problem, Result},
         parallel::Weighted,
     },
-    text::scheme::BlotScheme,
-    text::stream::{BlockReader, Header, MAGIC, StreamKind},
+    text::stream::{Header, StreamKind},
 };
 use std::{
     collections::VecDeque,
@@ -51,7 +51,9 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// All documents of a corpus as chunks, in order.
 pub struct Source {
     entries: Box<dyn Iterator<Item = WalkItem> + Send>,
-    options: Options,
+    opener: Arc<Opener>,
+    /// What is left of the file that was opened last.
+    parts: Option<FileParts>,
     /// Files that are one document each, not yet enough for a chunk.
     batch: Vec<FileEntry>,
     batch_bytes: u64,
@@ -60,6 +62,13 @@ pub struct Source {
     ahead: usize,
     schemes: Vec<Header>,
     stop: Arc<AtomicBool>,
+}
+
+/// A file of many records whose parts are opened one after the other.
+struct FileParts {
+    file: Arc<str>,
+    is_live: bool,
+    parts: Parts,
 }
 
 enum Pending {
@@ -112,7 +121,7 @@ struct ContainerFeed {
 
 /// Chunks made on demand, or by a thread that runs ahead and sends a `None` at the end.
 enum ChunkFeed {
-    Here(Box<Chunks>),
+    Here(ChunkIter),
     Ahead(mpsc::Receiver<Option<Result<Weighted<Chunk>>>>, BacklogRoom),
 }
 
@@ -158,11 +167,11 @@ impl Source {
     /// Reads what the options name.
     pub fn new(options: Options, threads: usize) -> Result<Self> {
         let entries = CorpusWalk::new(&options)?;
-        Ok(Self::over(Box::new(entries), options, threads))
+        Self::over(Box::new(entries), options, threads)
     }
 
     /// Reads these files only.
-    pub fn of(entries: Vec<FileEntry>, options: Options, threads: usize) -> Self {
+    pub fn of(entries: Vec<FileEntry>, options: Options, threads: usize) -> Result<Self> {
         Self::over(
             Box::new(entries.into_iter().map(WalkItem::File)),
             options,
@@ -175,17 +184,18 @@ impl Source {
         entries: Box<dyn Iterator<Item = WalkItem> + Send>,
         options: Options,
         threads: usize,
-    ) -> Self {
-        Self {
+    ) -> Result<Self> {
+        Ok(Self {
             entries,
-            options,
+            opener: Arc::new(Opener::new(options)?),
+            parts: None,
             batch: Vec::new(),
             batch_bytes: 0,
             pending: VecDeque::new(),
             ahead: threads.min(AHEAD_FILES),
             schemes: Vec::new(),
             stop: Arc::default(),
-        }
+        })
     }
 
     /// The header of the first stream, if the corpus starts with one. Call it before reading chunks.
@@ -193,7 +203,10 @@ impl Source {
         // Skipped files do not count, however many there are: all pending ones but the last are such.
         while self.batch.is_empty() {
             match self.pending.pop_back() {
-                Some(Pending::Later(entry)) => self.pending.extend(self.open_now(&entry)),
+                Some(Pending::Later(entry)) => {
+                    let opened = self.open_now(&entry);
+                    self.pending.extend(opened);
+                }
                 Some(last) => {
                     let is_left_out = last.is_left_out();
                     self.pending.push_back(last);
@@ -262,6 +275,10 @@ impl Source {
 
     /// False if there is nothing left.
     fn open_next(&mut self) -> bool {
+        if let Some(part) = self.next_part(None) {
+            self.push(part);
+            return true;
+        }
         match self.entries.next() {
             None => return false,
             Some(WalkItem::Problem(problem)) => {
@@ -302,11 +319,11 @@ impl Source {
         let bytes = entry
             .open()
             .map_or(entry.bytes, |file| unpacked_bytes(&file, entry.bytes));
-        bytes.min(self.options.max_document)
+        bytes.min(self.opener.options.max_document)
     }
 
     /// Opens a pipe whose turn has come; it may hold nothing at all.
-    fn open_now(&self, entry: &FileEntry) -> Option<Pending> {
+    fn open_now(&mut self, entry: &FileEntry) -> Option<Pending> {
         self.open(entry)
             .unwrap_or_else(|error| Some(Pending::unreadable(entry, &error)))
     }
@@ -326,145 +343,103 @@ impl Source {
         }
     }
 
-    /// Opens what must be read here: files of many records, streams, pipes. None for a file that is a plain document, and for a stdin
-    /// without a byte: that is no document but a program before us that had none.
-    fn open(&self, entry: &FileEntry) -> io::Result<Option<Pending>> {
-        let named = Records::of_name(&entry.path);
-        if entry.is_regular && !self.must_sniff(entry, named) {
+    /// Opens what must be read here: files of many records, archives, streams, pipes. None for a file that is one document, and for
+    /// a stdin without a byte: that is no document but a program before us that had none.
+    fn open(&mut self, entry: &FileEntry) -> io::Result<Option<Pending>> {
+        let name = inner_name(&entry.path);
+        if entry.is_regular && !self.must_sniff(entry, Records::of_name(&name)) {
             return Ok(None);
         }
-        let sniffed = Sniffed::open(entry, self.options.max_document)?;
-        if sniffed.head.starts_with(&MAGIC) {
-            return Ok(Some(self.open_blocks(entry, sniffed.input)));
+        let sniffed = Sniffed::open(entry, &self.opener.options)?;
+        if entry.is_stdin() && sniffed.is_empty() {
+            return Ok(None);
         }
-        if let Some(kind) =
-            SkippedKind::of(&sniffed.head, inner_name(&entry.path), self.options.records)
-                .filter(|_| entry.is_regular)
-        {
-            return Ok(Some(Pending::left_out(SkippedFile::new(
-                entry.name(),
-                kind,
-                sniffed.packing,
-                entry.is_named,
-            ))));
-        }
-        let probe = Probe {
-            named,
-            sniffed: &sniffed,
-            is_file: entry.is_regular,
-            options: &self.options,
+        let is_plain = entry.is_regular && sniffed.packing == Packing::Plain && !sniffed.is_decoded;
+        let candidate = Candidate {
+            id: entry.id.clone(),
+            file: entry.name(),
+            name,
+            disk: is_plain.then(|| entry.open()).transpose()?,
+            sniffed,
+            is_regular: entry.is_regular,
+            is_named: entry.is_named,
+            depth: 0,
         };
-        let records = match self.options.records.or_else(|| Records::recognise(&probe)) {
-            Some(records) if records != Records::Text => records,
-            None if entry.is_stdin() && sniffed.is_empty() => return Ok(None),
-            _ if entry.is_regular => return Ok(None),
-            _ => return self.whole(entry, sniffed).map(Some),
+        Ok(match self.opener.open(candidate) {
+            Opened::Document(_) if entry.is_regular => None,
+            Opened::Document(candidate) => Some(self.whole(entry, candidate.sniffed)?),
+            Opened::Skipped(skipped) => Some(Pending::left_out(skipped)),
+            Opened::Failed(error) => Some(Pending::Failed(error)),
+            Opened::Records { header, parts } => {
+                self.parts = Some(FileParts {
+                    file: entry.name(),
+                    is_live: !entry.is_regular,
+                    parts,
+                });
+                self.next_part(header)
+            }
+        })
+    }
+
+    /// The next part of the file that was opened last.
+    fn next_part(&mut self, header: Option<(Header, Place)>) -> Option<Pending> {
+        let of = self.parts.as_mut()?;
+        let Some(chunks) = of.parts.next() else {
+            self.parts = None;
+            return None;
         };
-        Ok(Some(self.open_lines(
-            entry,
-            records,
-            &sniffed.head,
-            sniffed.input,
-        )))
+        let chunks = if self.ahead <= 1 {
+            ChunkFeed::Here(chunks)
+        } else {
+            run_ahead(chunks)
+        };
+        let feed = ContainerFeed {
+            file: of.file.clone(),
+            is_live: of.is_live,
+            chunks,
+        };
+        Some(Pending::Container(header, feed))
     }
 
     /// Whether a file may be more than one document.
     fn must_sniff(&self, entry: &FileEntry, named: Option<Records>) -> bool {
-        let may_hold_records = || match (self.options.records, named) {
-            (Some(Records::Text), _) => false,
-            (None, Some(Records::Text)) => {
+        let options = &self.opener.options;
+        let may_hold_records = || match (options.records, named) {
+            (Some(Records::Text), _) | (None, Some(Records::Text)) => {
                 Packing::of_name(&entry.path) != Packing::Plain || Sniffed::may_hold_records(entry)
             }
             _ => true,
         };
-        entry.is_named || self.options.prefer_fasta || may_hold_records()
+        entry.is_named || options.prefer_fasta || may_hold_records()
     }
 
     /// All of a pipe as one document; a byte-order mark is part of it, as it is in a file.
     fn whole(&self, entry: &FileEntry, sniffed: Sniffed) -> io::Result<Pending> {
+        let most_bytes = self.opener.options.max_document;
         let mut bytes = if sniffed.has_bom {
             BOM.to_vec()
         } else {
             Vec::new()
         };
-        if !read_bounded(sniffed.input, self.options.max_document, &mut bytes)? {
+        if !read_bounded(sniffed.input, most_bytes, &mut bytes)? {
             return Ok(Pending::left_out(SkippedFile::too_large(
                 entry.name(),
-                self.options.max_document,
+                most_bytes,
             )));
         }
         let weight = bytes.len().to_u64();
         let item = Chunk::Whole {
             id: entry.id.clone(),
             file: entry.name(),
+            name: inner_name(&entry.path),
+            within: sniffed.packing,
+            is_named: true,
             bytes,
         };
         Ok(Pending::Ready(Weighted {
             item,
             bytes: weight,
         }))
-    }
-
-    fn open_blocks(&self, entry: &FileEntry, input: Input) -> Pending {
-        match BlockReader::open(input, entry.name()) {
-            Err(error) => Pending::Failed(error),
-            Ok(reader) => {
-                let header = Some(reader.header().clone());
-                self.feed(Chunks::blocks(
-                    container(entry, Records::Ndjson, header),
-                    reader,
-                ))
-            }
-        }
-    }
-
-    fn open_lines(
-        &self,
-        entry: &FileEntry,
-        records: Records,
-        head: &[u8],
-        input: Input,
-    ) -> Pending {
-        let first = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
-        let is_stream = records == Records::Ndjson && Header::is_likely(first);
-        match is_stream.then(|| Header::parse(first)).transpose() {
-            Ok(header) => {
-                // A record of tokens or blots may well be longer than its document.
-                let most_bytes = if header.is_some() {
-                    MOST_BYTES
-                } else {
-                    self.options.max_document
-                };
-                self.feed(Chunks::lines(
-                    container(entry, records, header),
-                    input,
-                    most_bytes,
-                ))
-            }
-            Err(what) => Pending::Failed(Error::damaged(Place::line(&entry.name(), 1), what)),
-        }
-    }
-
-    fn feed(&self, chunks: Chunks) -> Pending {
-        let of = chunks.container();
-        let header = of
-            .header
-            .clone()
-            .map(|header| (header, Place::file(of.file.clone())));
-        let (file, is_live) = (of.file.clone(), of.is_live);
-        let chunks = if self.ahead <= 1 {
-            ChunkFeed::Here(Box::new(chunks))
-        } else {
-            run_ahead(chunks)
-        };
-        Pending::Container(
-            header,
-            ContainerFeed {
-                file,
-                is_live,
-                chunks,
-            },
-        )
     }
 }
 
@@ -477,7 +452,10 @@ impl Iterator for Source {
             match self.pending.pop_front()? {
                 Pending::Ready(chunk) => return Some(Ok(chunk)),
                 Pending::Failed(error) => return Some(Err(error)),
-                Pending::Later(entry) => self.pending.extend(self.open_now(&entry)),
+                Pending::Later(entry) => {
+                    let opened = self.open_now(&entry);
+                    self.pending.extend(opened);
+                }
                 Pending::Container(Some((header, place)), feed) => {
                     if let Err(error) = self.ensure_expected(&header, &place) {
                         return Some(Err(error));
@@ -496,7 +474,7 @@ impl Iterator for Source {
 }
 
 /// The thread ends with the file, or when the receiver is gone.
-fn run_ahead(chunks: Chunks) -> ChunkFeed {
+fn run_ahead(chunks: ChunkIter) -> ChunkFeed {
     let (send, receive) = mpsc::sync_channel(AHEAD_CHUNKS);
     let room = BacklogRoom::default();
     let entered = room.clone();
@@ -540,19 +518,6 @@ impl ContainerFeed {
             }
         }
         None
-    }
-}
-
-fn container(entry: &FileEntry, records: Records, header: Option<Header>) -> Container {
-    let scheme = header.as_ref().map_or("", |header| &header.scheme);
-    let blot_bits = scheme.parse().map(|scheme: BlotScheme| scheme.bits);
-    Container {
-        id: entry.id.clone(),
-        file: entry.name(),
-        records,
-        is_live: !entry.is_regular,
-        header,
-        blot_bits,
     }
 }
 

@@ -1,24 +1,30 @@
-//! Reads `.gz` and `.zst` as what is inside.
+//! Reads compressed input as what is inside.
 //!
-//! The first bytes decide, so that stdin and oddly named files work too. Files of several gzip members
-//! or zstd frames are read to their end.
+//! The first bytes decide, so that stdin and oddly named files work too. Files of several members or
+//! frames are read to their end. What is compressed twice is unpacked twice, and no more than
+//! [`MOST_LAYERS`] times.
+//!
+//! To add a compression: a variant of [`Packing`], a row of [`PACKINGS`], and its decoder.
 
 use crate::base::num::ToU64;
+use bzip2::bufread::MultiBzDecoder;
 use flate2::bufread::MultiGzDecoder;
+use liblzma::bufread::XzDecoder;
+use lz4_flex::frame::FrameDecoder;
 use serde::{Deserialize, Serialize};
 use std::{
+    ffi::OsStr,
     fs::File,
     io::{self, BufRead, BufReader, Chain, Cursor, Read},
     os::unix::fs::FileExt,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
-const GZIP: &[u8] = &[0x1f, 0x8b, 0x08];
-const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
-/// Skippable zstd frames start with one of sixteen numbers; pzstd and the seekable format put one first.
-const ZSTD_SKIPPABLE: &[u8] = &[0x2a, 0x4d, 0x18];
-
 const BUFFER_BYTES: usize = 1 << 17;
+/// How often an input is unpacked at most.
+const MOST_LAYERS: usize = 4;
+/// The longest signature of a compression.
+const SIGNATURE_BYTES: usize = 10;
 
 /// How a file is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -30,70 +36,201 @@ pub enum Packing {
     Gzip,
     /// Zstandard, one or more frames.
     Zstd,
+    /// xz, one or more streams.
+    Xz,
+    /// bzip2, one or more streams.
+    Bzip2,
+    /// LZ4 frames, one or more.
+    Lz4,
+}
+
+/// What tells a compression: its name in messages, the endings of file names, and the first bytes, of
+/// which `None` stands for any.
+struct PackingRow {
+    packing: Packing,
+    name: &'static str,
+    /// An ending, and what stands in its place for the content: `.tgz` is `.tar`.
+    endings: &'static [(&'static str, &'static str)],
+    signatures: &'static [&'static [Option<u8>]],
+}
+
+const PACKINGS: [PackingRow; 5] = [
+    PackingRow {
+        packing: Packing::Gzip,
+        name: "gzip",
+        endings: &[("gz", ""), ("tgz", "tar")],
+        signatures: &[&[Some(0x1f), Some(0x8b), Some(0x08)]],
+    },
+    PackingRow {
+        packing: Packing::Zstd,
+        name: "zstd",
+        endings: &[("zst", ""), ("zstd", ""), ("tzst", "tar")],
+        signatures: &[&[Some(0x28), Some(0xb5), Some(0x2f), Some(0xfd)]],
+    },
+    PackingRow {
+        packing: Packing::Xz,
+        name: "xz",
+        endings: &[("xz", ""), ("txz", "tar")],
+        signatures: &[&[
+            Some(0xfd),
+            Some(b'7'),
+            Some(b'z'),
+            Some(b'X'),
+            Some(b'Z'),
+            Some(0),
+        ]],
+    },
+    PackingRow {
+        packing: Packing::Bzip2,
+        name: "bzip2",
+        endings: &[("bz2", ""), ("tbz2", "tar"), ("tbz", "tar")],
+        // The digit is the block size; then comes pi for a block, or its square root for an empty stream.
+        signatures: &[
+            &[
+                Some(b'B'),
+                Some(b'Z'),
+                Some(b'h'),
+                None,
+                Some(0x31),
+                Some(0x41),
+                Some(0x59),
+                Some(0x26),
+                Some(0x53),
+                Some(0x59),
+            ],
+            &[
+                Some(b'B'),
+                Some(b'Z'),
+                Some(b'h'),
+                None,
+                Some(0x17),
+                Some(0x72),
+                Some(0x45),
+                Some(0x38),
+                Some(0x50),
+                Some(0x90),
+            ],
+        ],
+    },
+    PackingRow {
+        packing: Packing::Lz4,
+        name: "lz4",
+        endings: &[("lz4", "")],
+        signatures: &[&[Some(0x04), Some(0x22), Some(0x4d), Some(0x18)]],
+    },
+];
+
+/// How the first bytes of an input compare with those of a compression.
+enum SignatureMatch {
+    No,
+    Prefix,
+    Yes,
+}
+
+fn compare(head: &[u8], signature: &[Option<u8>]) -> SignatureMatch {
+    let is_alike = |(byte, expected): (&u8, &Option<u8>)| expected.is_none_or(|it| it == *byte);
+    if !head.iter().zip(signature).all(is_alike) {
+        SignatureMatch::No
+    } else if head.len() < signature.len() {
+        SignatureMatch::Prefix
+    } else {
+        SignatureMatch::Yes
+    }
+}
+
+/// Skippable zstd frames start with one of sixteen numbers; pzstd and the seekable format put one first. LZ4
+/// has the same ones, but no program puts them first there.
+fn skippable_frame(head: &[u8]) -> SignatureMatch {
+    match head.first() {
+        Some(first) if first & 0xf0 != 0x50 => SignatureMatch::No,
+        _ => compare(head, &[None, Some(0x2a), Some(0x4d), Some(0x18)]),
+    }
 }
 
 impl Packing {
     /// The packing, by the first bytes of a file.
     pub fn of(head: &[u8]) -> Self {
-        if head.starts_with(GZIP) {
-            Self::Gzip
-        } else if head.starts_with(ZSTD)
-            || (head.len() > 3 && head[0] & 0xf0 == 0x50 && head[1..].starts_with(ZSTD_SKIPPABLE))
-        {
-            Self::Zstd
-        } else {
-            Self::Plain
+        let has_signature = |row: &&PackingRow| {
+            let is_it = |of: &&[Option<u8>]| matches!(compare(head, of), SignatureMatch::Yes);
+            row.signatures.iter().any(is_it)
+        };
+        if matches!(skippable_frame(head), SignatureMatch::Yes) {
+            return Self::Zstd;
         }
+        PACKINGS
+            .iter()
+            .find(has_signature)
+            .map_or(Self::Plain, |row| row.packing)
     }
 
     /// Whether more bytes may show that these begin something packed.
     fn is_undecided(head: &[u8]) -> bool {
-        let may_skip = head
-            .first()
-            .is_none_or(|first| first & 0xf0 == 0x50 && ZSTD_SKIPPABLE.starts_with(&head[1..]));
-        head.len() < 4
-            && (Self::of(head) == Self::Plain)
-            && (GZIP.starts_with(head) || ZSTD.starts_with(head) || may_skip)
+        let may_begin =
+            |signature: &[Option<u8>]| matches!(compare(head, signature), SignatureMatch::Prefix);
+        head.len() < SIGNATURE_BYTES
+            && Self::of(head) == Self::Plain
+            && (matches!(skippable_frame(head), SignatureMatch::Prefix)
+                || PACKINGS
+                    .iter()
+                    .any(|row| row.signatures.iter().any(|of| may_begin(of))))
     }
 
     /// What messages call it.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Plain => "text",
-            Self::Gzip => "gzip",
-            Self::Zstd => "zstd",
-        }
+        PACKINGS
+            .iter()
+            .find(|row| row.packing == self)
+            .map_or("text", |row| row.name)
+    }
+
+    /// What a file's name promises, and the name without that: `a.txt` for `a.txt.gz`, `a.tar` for `a.tgz`.
+    fn split_name(path: &Path) -> Option<(Self, PathBuf)> {
+        let ending = path.extension()?.to_str()?.to_ascii_lowercase();
+        PACKINGS.iter().find_map(|row| {
+            let (_, inner) = row.endings.iter().find(|(known, _)| *known == ending)?;
+            Some((row.packing, path.with_extension(inner)))
+        })
     }
 
     /// What a file's name promises.
     pub fn of_name(path: &Path) -> Self {
-        match path.extension().and_then(|extension| extension.to_str()) {
-            Some("gz") => Self::Gzip,
-            Some("zst") => Self::Zstd,
-            _ => Self::Plain,
-        }
+        Self::split_name(path).map_or(Self::Plain, |(packing, _)| packing)
     }
+}
+
+/// A file name without the directory and without the endings of what the file is packed in.
+pub fn inner_name(path: &Path) -> PathBuf {
+    let mut name = PathBuf::from(path.file_name().unwrap_or(OsStr::new("")));
+    while let Some((_, inner)) = Packing::split_name(&name) {
+        name = inner;
+    }
+    name
 }
 
 /// An input of any kind, unpacked.
 pub type Input = Box<dyn BufRead + Send>;
 
-/// The contents of `input`, unpacked where they are packed, and what they are packed in.
+/// The contents of `input`, unpacked where they are packed, and what they are packed in: the outermost layer.
 pub fn unpack(input: impl BufRead + Send + 'static) -> io::Result<(Packing, Input)> {
+    let (outermost, mut input) = unpack_layer(Box::new(input))?;
+    let mut packing = outermost;
+    for _ in 1..MOST_LAYERS {
+        if packing == Packing::Plain {
+            break;
+        }
+        (packing, input) = unpack_layer(input)?;
+    }
+    Ok((outermost, input))
+}
+
+fn unpack_layer(input: Input) -> io::Result<(Packing, Input)> {
     let (head, input) = peek(input, Packing::is_undecided)?;
     let packing = Packing::of(&head);
-    let unpacked: Input = match packing {
-        Packing::Plain => Box::new(input),
-        Packing::Gzip => Box::new(BufReader::with_capacity(
-            BUFFER_BYTES,
-            MultiGzDecoder::new(input),
-        )),
-        Packing::Zstd => Box::new(BufReader::with_capacity(
-            BUFFER_BYTES,
-            zstd::Decoder::with_buffer(input)?,
-        )),
-    };
-    Ok((packing, unpacked))
+    if packing == Packing::Plain {
+        return Ok((packing, Box::new(input)));
+    }
+    let unpacked = BufReader::with_capacity(BUFFER_BYTES, decoder(input, packing)?);
+    Ok((packing, Box::new(unpacked)))
 }
 
 /// An input of which the beginning was read, and put back.
@@ -119,12 +256,39 @@ pub fn peek<R: BufRead>(
 }
 
 /// The contents of packed bytes.
-pub fn decoder<'a>(packed: impl BufRead + 'a, packing: Packing) -> io::Result<Box<dyn Read + 'a>> {
+fn decoder<'a>(
+    packed: impl BufRead + Send + 'a,
+    packing: Packing,
+) -> io::Result<Box<dyn Read + Send + 'a>> {
     Ok(match packing {
         Packing::Plain => Box::new(packed),
         Packing::Gzip => Box::new(MultiGzDecoder::new(packed)),
         Packing::Zstd => Box::new(zstd::Decoder::with_buffer(packed)?),
+        Packing::Xz => Box::new(XzDecoder::new_multi_decoder(packed)),
+        Packing::Bzip2 => Box::new(MultiBzDecoder::new(packed)),
+        Packing::Lz4 => Box::new(Lz4Frames(Some(FrameDecoder::new(packed)))),
     })
+}
+
+/// Reads one LZ4 frame after the other; the decoder stops after each.
+struct Lz4Frames<R: BufRead>(Option<FrameDecoder<R>>);
+
+impl<R: BufRead> Read for Lz4Frames<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while let Some(decoder) = &mut self.0 {
+            let count = decoder.read(buffer)?;
+            if count > 0 || buffer.is_empty() {
+                return Ok(count);
+            }
+            let Some(mut rest) = self.0.take().map(FrameDecoder::into_inner) else {
+                break;
+            };
+            if !rest.fill_buf()?.is_empty() {
+                self.0 = Some(FrameDecoder::new(rest));
+            }
+        }
+        Ok(0)
+    }
 }
 
 /// How many bytes a packed file holds, as far as it says so itself: a guess, for it may lie.
@@ -142,7 +306,7 @@ pub fn unpacked_bytes(file: &File, packed_bytes: u64) -> u64 {
             .ok()
             .flatten()
             .map_or(guess, |bytes| bytes.max(guess)),
-        Packing::Gzip | Packing::Zstd => guess,
+        Packing::Gzip | Packing::Zstd | Packing::Xz | Packing::Bzip2 | Packing::Lz4 => guess,
     }
 }
 

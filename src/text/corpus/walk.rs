@@ -1,16 +1,17 @@
 //! Finds the files to read, in a fixed order.
 //!
-//! Paths come as given; a directory is walked with the names in each directory sorted by byte. Hidden files and directories,
-//! symbolic links, and what is no regular file are left out, and counted: they are never opened. Memory grows with the depth of the tree and the size of
+//! Paths come as given; a directory is walked with the names in each directory sorted by byte. What the user excludes, hidden files and
+//! directories, symbolic links, and what is no regular file are left out, and counted: they are never opened. Memory grows with the depth of the tree and the size of
 //! its largest directory, not with the number of files.
 
 use super::{
-    Options,
+    Options, Records,
     account::SkippedFile,
     open_beneath::open_beneath,
-    skipped_kind::SkippedKind,
+    selection::Selection,
+    skipped_kind::{SkippedKind, extension},
     slice::CorpusSlice,
-    unpack::{Once, Packing},
+    unpack::{Once, Packing, inner_name},
 };
 use crate::base::error::{Error, Place, Problem, Result};
 use std::{
@@ -137,13 +138,20 @@ impl From<Result<FileEntry, Problem>> for WalkItem {
     }
 }
 
+/// A directory that is being walked.
+struct DirectoryWalk {
+    root: PathBuf,
+    entries: IntoIter,
+    selection: Selection,
+}
+
 /// Every file that the options name, in order.
 pub struct CorpusWalk {
     /// Files that an earlier walk found.
     listed: Box<dyn Iterator<Item = WalkItem> + Send>,
     roots: Roots,
-    walk: Option<(PathBuf, IntoIter)>,
-    relative: bool,
+    walk: Option<DirectoryWalk>,
+    options: Options,
     /// The list of paths is on stdin, so no document can be.
     stdin_is_list: bool,
 }
@@ -182,34 +190,49 @@ impl CorpusWalk {
             listed,
             roots,
             walk: None,
-            relative: options.relative,
+            options: options.clone(),
             stdin_is_list,
         })
     }
 
-    fn open_root(&mut self, path: PathBuf) -> Option<Result<FileEntry, Problem>> {
+    fn open_root(&mut self, path: PathBuf) -> Result<Option<WalkItem>> {
         if is_stdin(&path) {
-            return Some(if self.stdin_is_list {
-                Err(Problem::new(Place::path(&path), STDIN_IS_LIST))
+            return Ok(Some(if self.stdin_is_list {
+                WalkItem::Problem(Problem::new(Place::path(&path), STDIN_IS_LIST))
             } else {
-                Ok(FileEntry::stdin())
-            });
+                WalkItem::File(FileEntry::stdin())
+            }));
         }
-        match fs::metadata(&path) {
-            Err(error) => Some(Err(Problem::new(Place::path(&path), error.to_string()))),
-            Ok(metadata) if metadata.is_dir() => {
-                let walk = WalkDir::new(&path).sort_by_file_name().into_iter();
-                self.walk = Some((path, walk));
-                None
+        let metadata = match fs::metadata(&path) {
+            Ok(metadata) => metadata,
+            Err(error) => {
+                let problem = Problem::new(Place::path(&path), error.to_string());
+                return Ok(Some(WalkItem::Problem(problem)));
             }
-            Ok(metadata) => Some(entry(path.clone(), &path, &metadata, true)),
+        };
+        if metadata.is_dir() {
+            self.walk = Some(DirectoryWalk {
+                entries: WalkDir::new(&path).sort_by_file_name().into_iter(),
+                selection: Selection::new(&self.options, &path)?,
+                root: path,
+            });
+            return Ok(None);
         }
+        let selection = Selection::new(&self.options, Path::new(""))?;
+        Ok(Some(match selection.skip_file(&path) {
+            Some(kind) => WalkItem::Skipped(skipped(&path, kind)),
+            None => entry(path.clone(), &path, &metadata, true).into(),
+        }))
     }
 
     fn next_in_walk(&mut self) -> Option<WalkItem> {
-        let (root, walk) = self.walk.as_mut()?;
+        let DirectoryWalk {
+            root,
+            entries,
+            selection,
+        } = self.walk.as_mut()?;
         loop {
-            let found = match walk.next() {
+            let found = match entries.next() {
                 None => {
                     self.walk = None;
                     return None;
@@ -217,25 +240,21 @@ impl CorpusWalk {
                 Some(Err(error)) => return Some(WalkItem::Problem(walk_problem(&error, root))),
                 Some(Ok(found)) => found,
             };
-            if let Some(kind) = skip_kind(&found) {
-                if found.file_type().is_dir() {
-                    walk.skip_current_dir();
+            let is_dir = found.file_type().is_dir();
+            let excluded = selection.skip_kind(found.path(), found.depth(), is_dir);
+            if let Some(kind) = excluded.or_else(|| special_kind(&found)) {
+                if is_dir {
+                    entries.skip_current_dir();
                 }
-                let file = found.path().display().to_string();
-                return Some(WalkItem::Skipped(SkippedFile::new(
-                    file,
-                    kind,
-                    Packing::Plain,
-                    false,
-                )));
+                return Some(WalkItem::Skipped(skipped(found.path(), kind)));
             }
-            if found.file_type().is_dir() {
+            if is_dir {
                 continue;
             }
             return Some(match found.metadata() {
                 Err(error) => WalkItem::Problem(walk_problem(&error, root)),
                 Ok(metadata) => {
-                    let id = if self.relative {
+                    let id = if self.options.relative {
                         found.path().strip_prefix(root).unwrap_or(found.path())
                     } else {
                         found.path()
@@ -247,12 +266,14 @@ impl CorpusWalk {
     }
 }
 
-/// Why something in a directory is not looked at.
-fn skip_kind(found: &DirEntry) -> Option<SkippedKind> {
+fn skipped(path: &Path, kind: SkippedKind) -> SkippedFile {
+    SkippedFile::new(path.display().to_string(), kind, Packing::Plain, false)
+}
+
+/// Why something in a directory is not looked at, whatever its name is.
+fn special_kind(found: &DirEntry) -> Option<SkippedKind> {
     let kind = found.file_type();
-    if found.depth() > 0 && found.file_name().as_encoded_bytes().starts_with(b".") {
-        Some(SkippedKind::Hidden)
-    } else if kind.is_symlink() {
+    if kind.is_symlink() {
         (found.depth() > 0).then_some(SkippedKind::Link)
     } else {
         (!kind.is_file() && !kind.is_dir()).then_some(SkippedKind::Special)
@@ -272,11 +293,11 @@ impl Iterator for CorpusWalk {
             }
             match self.roots.next()? {
                 Err(error) => return Some(WalkItem::Failed(error)),
-                Ok(path) => {
-                    if let Some(found) = self.open_root(path) {
-                        return Some(found.into());
-                    }
-                }
+                Ok(path) => match self.open_root(path) {
+                    Err(error) => return Some(WalkItem::Failed(error)),
+                    Ok(Some(found)) => return Some(found),
+                    Ok(None) => {}
+                },
             }
         }
     }
@@ -299,7 +320,7 @@ pub fn total_bytes(options: &Options) -> Option<u64> {
         .filter_map(|found| match found {
             // How much is in a packed file of many records cannot be told from its size.
             WalkItem::File(entry) => {
-                Some((entry.is_regular && !is_packed_records(&entry.path)).then_some(entry.bytes))
+                Some((entry.is_regular && !is_of_unknown_size(&entry.path)).then_some(entry.bytes))
             }
             WalkItem::Problem(_) | WalkItem::Skipped(_) | WalkItem::Failed(_) => None,
         })
@@ -310,10 +331,13 @@ fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-fn is_packed_records(path: &Path) -> bool {
-    let inner = path.file_stem().map(Path::new).and_then(Path::extension);
-    Packing::of_name(path) != Packing::Plain
-        && inner.is_some_and(|inner| inner == "jsonl" || inner == "ndjson")
+/// Whether the size of a file does not tell how much is in it: archives, tables, and packed files of many records.
+fn is_of_unknown_size(path: &Path) -> bool {
+    let inner = inner_name(path);
+    let ending = extension(&inner).unwrap_or_default();
+    let is_packed = Packing::of_name(path) != Packing::Plain;
+    matches!(ending.as_str(), "tar" | "zip" | "parquet")
+        || is_packed && !matches!(Records::of_name(&inner), Some(Records::Text))
 }
 
 fn entry(

@@ -77,7 +77,7 @@ impl LineParser {
         tokens: &mut Tokens,
         blots: &mut Blots,
     ) -> Result<Line<'a>, String> {
-        let (id, text) = read_json(line, DocumentSeed(self))?;
+        let (id, text) = read_json(line, DocumentSeed(WantedFields::of(self)))?;
         match text {
             Some(text) => Ok(Line::Document { id, text }),
             None => parse_record(line, tokens, blots).map_err(|error| {
@@ -97,7 +97,7 @@ impl LineParser {
 
     /// Whether a line is an object with a text.
     pub fn has_text(&self, line: &[u8]) -> bool {
-        read_json(line, IdSeed(self)).is_ok_and(|(_, has_text)| has_text)
+        read_json(line, IdSeed(WantedFields::of(self))).is_ok_and(|(_, has_text)| has_text)
     }
 
     /// The id of the document in a line, if it has one. The text is skipped, not decoded.
@@ -107,7 +107,7 @@ impl LineParser {
         tokens: &mut Tokens,
         blots: &mut Blots,
     ) -> Result<Option<Cow<'a, str>>, String> {
-        let (id, has_text) = read_json(line, IdSeed(self))?;
+        let (id, has_text) = read_json(line, IdSeed(WantedFields::of(self)))?;
         if has_text {
             return Ok(id);
         }
@@ -153,7 +153,34 @@ impl<'de> Visitor<'de> for FieldNamesVisitor {
     }
 }
 
-struct DocumentSeed<'p>(&'p LineParser);
+/// The fields that are looked for in an object: the names, or what is left of the paths to them.
+#[derive(Clone, Copy)]
+struct WantedFields<'p> {
+    id: Option<&'p str>,
+    text: Option<&'p str>,
+}
+
+impl<'p> WantedFields<'p> {
+    fn of(parser: &'p LineParser) -> Self {
+        Self {
+            id: Some(&parser.id_field),
+            text: Some(&parser.text_field),
+        }
+    }
+
+    /// What is looked for in the object of a field: `url` in `meta`, if it is `meta.url`.
+    fn within(self, key: &str) -> Option<Self> {
+        let rest = |path: Option<&'p str>| path?.strip_prefix(key)?.strip_prefix('.');
+        let inner = Self {
+            id: rest(self.id),
+            text: rest(self.text),
+        };
+        (inner.id.is_some() || inner.text.is_some()).then_some(inner)
+    }
+}
+
+/// The id and the text of an object. A field whose name has a dot wins over a path.
+struct DocumentSeed<'p>(WantedFields<'p>);
 
 impl<'de> DeserializeSeed<'de> for DocumentSeed<'_> {
     type Value = (Option<Cow<'de, str>>, Option<Cow<'de, str>>);
@@ -173,12 +200,18 @@ impl<'de> Visitor<'de> for DocumentSeed<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let (mut id, mut text) = (None, None);
         while let Some(JsonText(key)) = map.next_key()? {
-            if key == self.0.text_field.as_str() {
+            if Some(&*key) == self.0.text {
                 text = map
                     .next_value::<Option<JsonText<'de>>>()?
                     .map(|text| text.0);
-            } else if key == self.0.id_field.as_str() {
+            } else if Some(&*key) == self.0.id {
                 id = map.next_value::<Option<JsonId<'de>>>()?.map(|name| name.0);
+            } else if let Some(inner) = self.0.within(&key) {
+                let value: &'de RawValue = map.next_value()?;
+                let (inner_id, inner_text) =
+                    read_object(value, DocumentSeed(inner)).unwrap_or_default();
+                id = id.or(inner_id);
+                text = text.or(inner_text);
             } else {
                 map.next_value::<IgnoredAny>()?;
             }
@@ -187,8 +220,14 @@ impl<'de> Visitor<'de> for DocumentSeed<'_> {
     }
 }
 
+/// What is looked for in a value, if it is an object.
+fn read_object<'de, S: DeserializeSeed<'de>>(value: &'de RawValue, seed: S) -> Option<S::Value> {
+    let mut deserializer = serde_json::Deserializer::from_str(value.get());
+    seed.deserialize(&mut deserializer).ok()
+}
+
 /// The id, and whether there is a text.
-struct IdSeed<'p>(&'p LineParser);
+struct IdSeed<'p>(WantedFields<'p>);
 
 impl<'de> DeserializeSeed<'de> for IdSeed<'_> {
     type Value = (Option<Cow<'de, str>>, bool);
@@ -208,10 +247,15 @@ impl<'de> Visitor<'de> for IdSeed<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let (mut id, mut has_text) = (None, false);
         while let Some(JsonText(key)) = map.next_key()? {
-            if key == self.0.text_field.as_str() {
+            if Some(&*key) == self.0.text {
                 has_text = map.next_value::<&RawValue>()?.get().starts_with('"');
-            } else if key == self.0.id_field.as_str() {
+            } else if Some(&*key) == self.0.id {
                 id = map.next_value::<Option<JsonId<'de>>>()?.map(|name| name.0);
+            } else if let Some(inner) = self.0.within(&key) {
+                let value: &'de RawValue = map.next_value()?;
+                let (inner_id, inner_text) = read_object(value, IdSeed(inner)).unwrap_or_default();
+                id = id.or(inner_id);
+                has_text |= inner_text;
             } else {
                 map.next_value::<IgnoredAny>()?;
             }
@@ -241,6 +285,29 @@ mod tests {
                 blots.values
             ),
             Err(error) => error,
+        }
+    }
+
+    #[test]
+    fn a_dot_leads_into_an_object() {
+        let parser = LineParser {
+            id_field: "meta.url".into(),
+            text_field: "body.parts.main".into(),
+        };
+        let parse = |line: &str| {
+            let (mut tokens, mut blots) = (Tokens::default(), Blots::default());
+            match parser.parse(line.as_bytes(), &mut tokens, &mut blots) {
+                Ok(Line::Document { id, text }) => format!("{}: {text}", id.unwrap_or_default()),
+                other => format!("{other:?}"),
+            }
+        };
+        let nested = r#"{"meta":{"url":"u"},"body":{"parts":{"main":"m\n"},"x":1}}"#;
+        assert_eq!(parse(nested), "u: m\n");
+        assert!(parser.has_text(nested.as_bytes()));
+        let literal = r#"{"meta.url":"v","meta":{"url":"u"},"body":{"parts":{"main":"m"}}}"#;
+        assert_eq!(parse(literal), "v: m");
+        for line in [r#"{"body":{"parts":"main"}}"#, r#"{"body":[]}"#, "{}"] {
+            assert!(!parser.has_text(line.as_bytes()), "{line}");
         }
     }
 

@@ -40,6 +40,9 @@ pub enum ExtractError {
     /// It cannot be read without a password or a licence.
     #[error("is encrypted; save it without a password")]
     Encrypted,
+    /// Its pages are images.
+    #[error("has no text")]
+    NoText,
     /// The text, or what must be unpacked to get it, exceeds the bound.
     #[error("the text, or what must be unpacked for it, exceeds the bound for a document")]
     TooLarge,

@@ -208,13 +208,15 @@ fn ensure_width(container: &Container, record: &Parsed<'_>) -> Result<(), String
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::corpus::{Options, sniff::Sniffed};
+    use crate::text::corpus::{Options, sniff::Sniffed, unpack::inner_name};
     use std::{io::Cursor, path::Path};
 
     fn is_ndjson(name: &str, content: &str) -> bool {
         let input = Box::new(Cursor::new(content.as_bytes().to_vec()));
+        let name = inner_name(Path::new(name));
         let probe = Probe {
-            named: Records::of_name(Path::new(name)),
+            named: Records::of_name(&name),
+            name: &name,
             sniffed: &Sniffed::of_file(input, 1 << 20).unwrap(),
             is_file: true,
             options: &Options::default(),

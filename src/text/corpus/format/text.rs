@@ -1,7 +1,6 @@
 //! A file that is one document.
 
-use super::{DocumentReader, InputFormat, Probe, RecordPiece, Records, Visit};
-use crate::text::corpus::document_reader::visit_file;
+use super::{InputFormat, Probe, Records};
 
 /// A file that is one document.
 pub(super) struct Text;
@@ -10,13 +9,13 @@ pub(super) struct Text;
 #[rustfmt::skip]
 const EXTENSIONS: &[&str] = &[
     "adb", "adoc", "ads", "asm", "awk", "bash", "bat", "bib", "c", "cc", "cfg", "cjs", "clj",
-    "cmake", "cmd", "conf", "cpp", "cs", "css", "csv", "cu", "cxx", "d", "dart", "diff", "el",
+    "cmake", "cmd", "conf", "cpp", "cs", "css", "cu", "cxx", "d", "dart", "diff", "el",
     "eml", "erl", "ex", "exs", "f90", "fish", "for", "go", "gradle", "groovy", "h", "hh", "hpp",
-    "hs", "htm", "html", "hxx", "ini", "ipynb", "java", "jl", "js", "jsx", "kt", "kts", "less",
+    "hs", "hxx", "ini", "java", "jl", "js", "jsx", "kt", "kts", "less",
     "lhs", "lisp", "log", "lua", "m", "markdown", "md", "mjs", "mk", "ml", "mli", "mm", "nim",
     "org", "pas", "patch", "php", "pl", "pm", "po", "properties", "ps1", "py", "pyi", "r", "rb",
-    "rs", "rst", "rtf", "scala", "scm", "scss", "sh", "sql", "srt", "svg", "swift", "tex",
-    "text", "toml", "ts", "tsv", "tsx", "txt", "vue", "xhtml", "xml", "yaml", "yml", "zig",
+    "rs", "rst", "scala", "scm", "scss", "sh", "sql", "srt", "svg", "swift", "tex",
+    "text", "toml", "ts", "tsx", "txt", "vue", "xml", "yaml", "yml", "zig",
     "zsh",
 ];
 
@@ -32,16 +31,5 @@ impl InputFormat for Text {
     /// What no other format recognises is a text; there is nothing to look for.
     fn recognises(&self, _: &Probe<'_>) -> bool {
         false
-    }
-
-    fn read(&self, mut piece: RecordPiece<'_>, reader: &mut DocumentReader, visit: &mut Visit<'_>) {
-        let container = piece.container;
-        visit_file(
-            &container.id,
-            &container.file,
-            &mut piece.bytes,
-            reader.lossy,
-            visit,
-        );
     }
 }

@@ -13,7 +13,7 @@ mod warc;
 pub use csv::CsvRows;
 pub use json_array::JsonArrayLines;
 #[cfg(feature = "parquet")]
-pub use parquet::{ParquetTable, RowGroupSize, SelectedColumns};
+pub use parquet::{GroupRows, ParquetTable, RowGroupSize, SelectedColumns};
 pub use warc::{PassedRecords, WarcRecords};
 
 /// One record of a file, as it came: its id and text are still to be checked.

@@ -12,7 +12,7 @@ mod footer;
 mod pages;
 mod thrift;
 
-use super::{FieldNames, RecordFault, SequenceRecord, checked_text};
+use super::{FieldNames, RecordFault, RecordSequence, SequenceRecord, checked_text};
 use crate::base::num::ToU64;
 use codec::PageCodec;
 use columns::ChosenColumn;
@@ -25,7 +25,7 @@ use parquet::{
         ParquetStatisticsPolicy,
     },
 };
-use std::{fs::File, ops::Range, sync::Arc};
+use std::{collections::VecDeque, fs::File, ops::Range, sync::Arc};
 
 /// Rows of which the file has no trace are not believed: a run of nulls needs some bytes each for a million rows.
 const MOST_ROWS_OF_BYTE: u64 = 1 << 16;
@@ -190,30 +190,43 @@ impl SelectedColumns {
         rows: Range<u64>,
         each: &mut dyn FnMut(SequenceRecord),
     ) -> Result<(), String> {
+        let mut reader = self.open_group(group)?;
+        let rows = rows.start.min(reader.rows)..rows.end.min(reader.rows);
+        reader.skip(rows.start)?;
+        while reader.at < rows.end {
+            reader.read_batch(rows.end - reader.at, each)?;
+        }
+        Ok(())
+    }
+
+    /// The rows of a row group, to be read one after the other; the group is opened with the first.
+    pub fn group_rows(&self, group: usize) -> GroupRows {
+        GroupRows {
+            columns: self.clone(),
+            group,
+            reader: None,
+            batch: VecDeque::new(),
+            has_ended: false,
+        }
+    }
+
+    fn open_group(&self, group: usize) -> Result<GroupReader, String> {
         let (Some(&start), Some(&end)) = (
             self.table.starts.get(group),
             self.table.starts.get(group + 1),
         ) else {
             return Err(format!("there is no row group {group}"));
         };
-        let rows = rows.start.min(end - start)..rows.end.min(end - start);
-        let mut reader = GroupReader {
-            columns: self,
+        let id = self.id.as_ref();
+        Ok(GroupReader {
             text: self.cursor(group, &self.text)?,
-            id: self
-                .id
-                .as_ref()
-                .map(|id| self.id_cursor(group, id))
-                .transpose()?,
+            id: id.map(|id| self.id_cursor(group, id)).transpose()?,
+            columns: self.clone(),
             group,
             start,
+            rows: end - start,
             at: 0,
-        };
-        reader.skip(rows.start)?;
-        while reader.at < rows.end {
-            reader.read_batch(rows.end - reader.at, each)?;
-        }
-        Ok(())
+        })
     }
 
     fn checked(&self, value: TextValue<'_>) -> Result<String, RecordFault> {
@@ -265,19 +278,64 @@ impl SelectedColumns {
     }
 }
 
+/// The rows of a row group. Memory: a page of each column, its dictionary, and the texts of a batch.
+pub struct GroupRows {
+    columns: SelectedColumns,
+    group: usize,
+    reader: Option<GroupReader>,
+    batch: VecDeque<SequenceRecord>,
+    has_ended: bool,
+}
+
+impl GroupRows {
+    /// Fills the batch; false at the end of the group.
+    fn read_batch(&mut self) -> Result<bool, String> {
+        if self.reader.is_none() {
+            self.reader = Some(self.columns.open_group(self.group)?);
+        }
+        let Some(reader) = self
+            .reader
+            .as_mut()
+            .filter(|reader| reader.at < reader.rows)
+        else {
+            return Ok(false);
+        };
+        let rows = reader.rows - reader.at;
+        reader.read_batch(rows, &mut |record| self.batch.push_back(record))?;
+        Ok(true)
+    }
+}
+
+impl RecordSequence for GroupRows {
+    fn next_record(&mut self) -> Option<Result<SequenceRecord, String>> {
+        while self.batch.is_empty() && !self.has_ended {
+            match self.read_batch() {
+                Ok(has_rows) => self.has_ended = !has_rows,
+                Err(error) => {
+                    self.has_ended = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+        self.batch.pop_front().map(Ok)
+    }
+}
+
 /// Reads the two columns of a row group side by side.
-struct GroupReader<'a> {
-    columns: &'a SelectedColumns,
+struct GroupReader {
+    columns: SelectedColumns,
     text: ColumnCursor<ByteArrayType>,
     id: Option<IdCursor>,
     group: usize,
     /// Rows of the file before this group.
     start: u64,
+    /// Rows of this group.
+    rows: u64,
     /// Rows of the group that were read.
     at: u64,
 }
 
-impl GroupReader<'_> {
+impl GroupReader {
     fn skip(&mut self, rows: u64) -> Result<(), String> {
         let text = self.text.skip(rows);
         text.map_err(|error| self.place(Some(&self.columns.text), error))?;
