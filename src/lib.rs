@@ -123,27 +123,24 @@
 //! # }
 //! ```
 
+#![warn(missing_docs)]
+
 // What everything else stands on: errors, files that survive a power loss, codecs, parallel work.
-#[warn(missing_docs)]
 pub mod base;
 
 // Documents and tokens: reading a corpus, tokenizers, schemes, and the streams between programs.
 pub mod text;
 
 // Tokens to blots: one file per scheme, one per selection, and SPEX.
-#[warn(missing_docs)]
 pub mod blot;
 
 // The index: postings sorted within bounded memory, segments, manifest, commits.
-#[warn(missing_docs)]
 pub mod index;
 
 // Which documents are similar, and how similar they are.
-#[warn(missing_docs)]
 pub mod similar;
 
 // Which passages of one document were taken from another.
-#[warn(missing_docs)]
 pub mod align;
 
 // Results as records and the formats they are written in.

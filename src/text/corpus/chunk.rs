@@ -56,7 +56,9 @@ pub enum Chunk {
     },
     /// Records of a file, taken apart.
     Rows {
+        /// The file.
         of: Arc<Container>,
+        /// Some of its records.
         rows: Vec<SequenceRecord>,
     },
     /// Records of a binary stream.
