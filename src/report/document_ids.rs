@@ -5,64 +5,66 @@ use crate::{
     base::{error::Result, ids::DocNo},
     index::View,
 };
-
-/// Strings one after the other.
-#[derive(Default)]
-struct StringList {
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
-}
-
-impl StringList {
-    /// Ends the string that was appended to `bytes`.
-    fn finish_string(&mut self) {
-        self.ends.push(self.bytes.len());
-    }
-
-    fn get(&self, index: usize) -> &[u8] {
-        let start = if index == 0 { 0 } else { self.ends[index - 1] };
-        &self.bytes[start..self.ends[index]]
-    }
-}
+use std::ops::Range;
 
 /// The ids of all documents. Memory: their bytes, and eight bytes for each.
-pub struct DocumentIds(StringList);
+pub struct DocumentIds {
+    /// One after the other.
+    text: String,
+    ends: Vec<usize>,
+}
 
 impl DocumentIds {
     /// Reads all ids.
     pub fn read(view: &View<'_>) -> Result<Self> {
-        let mut ids = StringList::default();
+        let mut ids = Self {
+            text: String::new(),
+            ends: Vec::with_capacity(view.documents()),
+        };
         for document in DocNo::first(view.documents()) {
-            ids.bytes.extend_from_slice(view.id(document)?.as_bytes());
-            ids.finish_string();
+            ids.text.push_str(&view.id(document)?);
+            ids.ends.push(ids.text.len());
         }
-        Ok(Self(ids))
+        Ok(ids)
     }
 
     /// The id of a document.
     pub fn get(&self, document: DocNo) -> &str {
-        // Only whole ids were appended.
-        std::str::from_utf8(self.0.get(document.index())).unwrap_or_default()
+        &self.text[range_of(&self.ends, document)]
     }
 }
 
 /// The ids of all documents as they are written in one format, for writers that copy them many
 /// times. Memory: their bytes, and eight bytes for each.
-pub struct EncodedIds(StringList);
+pub struct EncodedIds {
+    /// One after the other.
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
 
 impl EncodedIds {
     /// Reads and encodes all ids.
     pub fn read(view: &View<'_>, format: Format) -> Result<Self> {
-        let mut ids = StringList::default();
+        let mut ids = Self {
+            bytes: Vec::new(),
+            ends: Vec::with_capacity(view.documents()),
+        };
         for document in DocNo::first(view.documents()) {
             format.put_text(&view.id(document)?, &mut ids.bytes)?;
-            ids.finish_string();
+            ids.ends.push(ids.bytes.len());
         }
-        Ok(Self(ids))
+        Ok(ids)
     }
 
     /// The id of a document.
     pub fn get(&self, document: DocNo) -> &[u8] {
-        self.0.get(document.index())
+        &self.bytes[range_of(&self.ends, document)]
     }
+}
+
+/// Where the id of a document is, given where each of them ends.
+fn range_of(ends: &[usize], document: DocNo) -> Range<usize> {
+    let index = document.index();
+    let start = if index == 0 { 0 } else { ends[index - 1] };
+    start..ends[index]
 }
