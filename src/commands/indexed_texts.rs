@@ -6,12 +6,20 @@ use crate::{
     base::error::{Place, Problem},
     index::Index,
     text::{
-        corpus::{self, DocumentLocations},
+        corpus::{self, DocumentLocations, FileEntry},
         stream::Tokens,
         token::SchemeTokenizer,
     },
 };
-use std::{io, path::PathBuf, sync::OnceLock};
+use std::{
+    collections::HashMap,
+    io,
+    path::PathBuf,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+};
+
+/// The documents of a file, which is read when the first of them is asked for.
+type ContainerTexts = OnceLock<Result<DocumentLocations, String>>;
 
 /// Reads documents by id. An id is the path of a file below one of the given directories, or below the current one; paths that lead out of
 /// it are refused. A document that is not found there is looked up in the files of the corpus, which are scanned once, when the first
@@ -24,6 +32,8 @@ pub struct IndexedTexts<'i> {
     roots: Vec<PathBuf>,
     options: corpus::Options,
     places: OnceLock<Result<DocumentLocations, String>>,
+    /// Files that ids lead into, such as archives and tables.
+    containers: Mutex<HashMap<String, Arc<ContainerTexts>>>,
     tokenize: SchemeTokenizer,
 }
 
@@ -68,6 +78,7 @@ impl<'i> IndexedTexts<'i> {
             roots,
             options,
             places: OnceLock::new(),
+            containers: Mutex::default(),
             tokenize,
         }
     }
@@ -91,6 +102,9 @@ impl<'i> IndexedTexts<'i> {
             }
             Err(refused) => refused,
         };
+        if let Some(text) = self.text_in_container(id)? {
+            return Ok(text);
+        }
         if self.corpus.is_empty() {
             let remedy = Setting::Corpus.to("PATH");
             return Err(Problem::new(
@@ -117,6 +131,36 @@ impl<'i> IndexedTexts<'i> {
                     format!("there is no document '{id}' in it"),
                 )),
             },
+        }
+    }
+
+    /// The text of a member of an archive, or of a record whose id is that of its file and a number.
+    fn text_in_container(&self, id: &str) -> Result<Option<String>, Problem> {
+        let open = |name: &str| {
+            let corpus::FileBeneath {
+                root, name: way, ..
+            } = corpus::find_beneath(&self.roots, name).ok()?;
+            FileEntry::beneath(&root, &way, name).ok()
+        };
+        let found = corpus::containers_of(id).find_map(|name| Some((name, open(name)?)));
+        let Some((name, entry)) = found else {
+            return Ok(None);
+        };
+        let container = {
+            let mut containers = self
+                .containers
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            containers.entry(name.to_owned()).or_default().clone()
+        };
+        let is_wanted = |id: &str| Ok(self.index.find_id(id)?.is_some());
+        let places = container.get_or_init(|| {
+            DocumentLocations::find_in_file(entry, &self.options, is_wanted)
+                .map_err(|error| error.to_string())
+        });
+        match places {
+            Ok(places) => places.text(id),
+            Err(what) => Err(Problem::new(Place::file(name), what.clone())),
         }
     }
 

@@ -12,11 +12,12 @@ use crate::{
     commands::Settings,
     index::{DocumentRow, Index, RowLocation, View},
     text::{
-        corpus::{FileBeneath, FileEntry, Source, WalkItem, find_beneath},
+        corpus::{FileBeneath, FileEntry, Source, WalkItem, containers_of, find_beneath},
         stream::{Span, Tokens},
     },
 };
 use std::{
+    collections::HashSet,
     io,
     ops::Range,
     path::{Path, PathBuf},
@@ -47,20 +48,34 @@ fn open_by_id(view: &View<'_>, roots: &[PathBuf], settings: &Settings) -> Result
     } else {
         roots.to_vec()
     };
+    let mut opened = HashSet::new();
     let open = move |id: String| {
         let refused = |path: &Path, error: io::Error| {
             let what =
                 format!("{error}; if ids are no paths, say where the documents are with PATH");
             Problem::new(Place::path(path), what)
         };
-        let named = find_beneath(&roots, &id).map_err(|(path, error)| refused(&path, error));
-        let entry = named.and_then(|FileBeneath { root, name, .. }| {
-            FileEntry::beneath(&root, &name, &id).map_err(|error| refused(&root.join(&name), error))
-        });
-        WalkItem::from(entry)
+        let find = |id: &str| {
+            let named = find_beneath(&roots, id).map_err(|(path, error)| refused(&path, error));
+            named.and_then(|FileBeneath { root, name, .. }| {
+                FileEntry::beneath(&root, &name, id)
+                    .map_err(|error| refused(&root.join(&name), error))
+            })
+        };
+        let container = || containers_of(&id).find_map(|name| Some((name, find(name).ok()?)));
+        match find(&id) {
+            Ok(entry) => Some(WalkItem::File(entry)),
+            // All documents of an archive or a table come with the first.
+            Err(problem) => match container() {
+                Some((name, entry)) => opened
+                    .insert(name.to_owned())
+                    .then(|| WalkItem::File(entry)),
+                None => Some(WalkItem::Problem(problem)),
+            },
+        }
     };
     Source::over(
-        Box::new(ids.into_iter().map(open)),
+        Box::new(ids.into_iter().filter_map(open)),
         settings.corpus.clone(),
         settings.limits.threads,
     )

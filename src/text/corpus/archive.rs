@@ -319,6 +319,17 @@ pub fn enclosing_files(file: &str) -> impl Iterator<Item = &str> {
     std::iter::once(file).chain(archives)
 }
 
+/// Files that may hold a document with this id, which is not the path of a file: `table.csv` for `table.csv:7`,
+/// `a.zip` for `a.zip!/b.txt`.
+pub fn containers_of(id: &str) -> impl Iterator<Item = &str> {
+    let of_record = id
+        .rsplit_once(':')
+        .filter(|(_, number)| number.bytes().all(|byte| byte.is_ascii_digit()))
+        .map(|(file, _)| file);
+    let of_member = enclosing_files(id).skip(1);
+    of_record.into_iter().chain(of_member)
+}
+
 /// What a member that is spooled may have: a file of many records is larger than any of its documents.
 pub fn most_member_bytes(max_document: u64) -> u64 {
     max_document.saturating_mul(16).max(HEAD_BYTES)

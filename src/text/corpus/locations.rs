@@ -5,7 +5,7 @@
 //! tables, members of archives, sequences of FASTA) are copied into a temporary file, the spool.
 
 use super::{
-    Options, Records, Source,
+    FileEntry, Options, Records, Source,
     account::SkippedInput,
     chunk::{Chunk, Container},
     document_reader::{Content, DocumentReader, ensure_utf8, read_open_text},
@@ -60,7 +60,22 @@ type IsWanted<'w> = dyn FnMut(&str) -> Result<bool> + 'w;
 
 impl DocumentLocations {
     /// Finds all documents of a corpus that are wanted, by their ids. Of several with one id the first counts.
-    pub fn find(
+    pub fn find(options: &Options, is_wanted: impl FnMut(&str) -> Result<bool>) -> Result<Self> {
+        Self::find_in(Source::new(options.clone(), 2)?, options, is_wanted)
+    }
+
+    /// The same in one file.
+    pub fn find_in_file(
+        file: FileEntry,
+        options: &Options,
+        is_wanted: impl FnMut(&str) -> Result<bool>,
+    ) -> Result<Self> {
+        let source = Source::of(vec![file], options.clone(), 2)?;
+        Self::find_in(source, options, is_wanted)
+    }
+
+    fn find_in(
+        source: Source,
         options: &Options,
         mut is_wanted: impl FnMut(&str) -> Result<bool>,
     ) -> Result<Self> {
@@ -80,7 +95,7 @@ impl DocumentLocations {
             last: None,
             next: 0,
         };
-        for chunk in Source::new(options.clone(), 2)? {
+        for chunk in source {
             finder.take(chunk?.item, &mut is_wanted)?;
         }
         finder.spool.flush().map_err(spool_failed)?;
