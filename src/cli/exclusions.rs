@@ -20,7 +20,7 @@ pub struct ExcludeArgs {
     pub max_df: Option<u64>,
     /// Ignore the text of FILE, such as a template (repeatable)
     #[arg(long, value_name = "FILE")]
-    pub exclude: Vec<PathBuf>,
+    pub exclude_text: Vec<PathBuf>,
     /// Ignore text that is in another index (repeatable)
     #[arg(long, value_name = "IDX")]
     pub exclude_index: Vec<PathBuf>,
@@ -31,7 +31,7 @@ pub struct ExcludeArgs {
 impl ExcludeArgs {
     /// Whether text is left out that an index of shared chunks may not know.
     pub fn names_text(&self) -> bool {
-        !self.exclude.is_empty() || !self.exclude_index.is_empty() || !self.base.base.is_empty()
+        !self.exclude_text.is_empty() || !self.exclude_index.is_empty() || !self.base.base.is_empty()
     }
 }
 

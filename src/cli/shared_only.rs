@@ -30,7 +30,7 @@ pub fn tell_unseen(tool: &str, index: &Index) -> Result<()> {
 pub fn tell_not_excluded(tool: &str, index: &Index) {
     if is_scheme_shared_only(&index.scheme) {
         say(&format!(
-            "{tool}: {}: holds no text that a single document has, so where --exclude, --exclude-index or --base name such text, the document is still measured with it; \
+            "{tool}: {}: holds no text that a single document has, so where --exclude-text, --exclude-index or --base name such text, the document is still measured with it; \
              for exact shares build a full index with dedup-index build",
             index.directory.display()
         ));

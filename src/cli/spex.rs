@@ -134,7 +134,7 @@ const MANUAL: Manual = Manual {
             &[
                 "Its blots have 64 bits and its selection is spex. It knows how many distinct chunks each document has in all, so that pairs, tables, clusters, cleaning and all scores are those of an index that dedup-index build --bits 64 makes of the same documents. With \
                  --select spex,mod:N they are those of an index of --select mod:N: estimates.",
-                "It lacks chunks of a single document. So dedup-query does not find text that was copied from only one document of the collection, and says so; and --exclude, --exclude-index and --base do not see text that only one document has. Two such indexes cannot be merged. For all of this build a full index.",
+                "It lacks chunks of a single document. So dedup-query does not find text that was copied from only one document of the collection, and says so; and --exclude-text, --exclude-index and --base do not see text that only one document has. Two such indexes cannot be merged. For all of this build a full index.",
                 "A filter (--filter-out, then --select spex:FILE) belongs to its collection: it lacks chunks that other documents share with each other, or with these.",
                 "--add sifts the hashes of all tokens again, which the index keeps for it unless it was made with --final, --within or --with-text, and makes its postings anew: one commit, as with dedup-index add. No document is read again. One with an id that the \
                  index has is skipped if its text is the same; with another text it is an error.",

@@ -114,7 +114,7 @@ fn the_report_accounts_for_all_documents() {
         ran.stderr(),
         account(9, 1, [many.len(), many.len() / 9], 8, 0)
             + "dedup-extract: most were dropped for '0' (8)\n\
-         dedup-extract: warning: more than half of the documents were dropped; look at --dropped FILE before you throw the originals away; a higher --near, --max-df or --exclude keep more\n"
+         dedup-extract: warning: more than half of the documents were dropped; look at --dropped FILE before you throw the originals away; a higher --near, --max-df or --exclude-text keep more\n"
     );
     assert_eq!(
         work.shell("dedup-extract clean m -q m.jsonl").ok_text(),
@@ -376,7 +376,7 @@ fn boilerplate_does_not_make_a_duplicate() {
         .ok();
     let unique = ["clean", "i", "-q", "c.jsonl", "--near", "0.6"];
     assert_eq!(work.run("dedup-extract", &unique).ok_text(), line(0));
-    for flags in [["--exclude", "notice"], ["--exclude-index", "ref"]] {
+    for flags in [["--exclude-text", "notice"], ["--exclude-index", "ref"]] {
         let kept = work
             .run("dedup-extract", &[&unique, &flags[..]].concat())
             .ok_text();

@@ -290,8 +290,8 @@ fn contradictory_options_are_refused() {
         ("compare idx --keep first", "unexpected argument '--keep'"),
         ("compare idx --passages", "unexpected argument '--passages'"),
         (
-            "compare idx --exclude c/a.txt",
-            "unexpected argument '--exclude'",
+            "compare idx --exclude-text c/a.txt",
+            "unexpected argument '--exclude-text'",
         ),
         (
             "compare idx --format dot",

@@ -292,7 +292,7 @@ fn no_id_acts_on_a_terminal_or_leaves_its_cell() {
         "compare idx evil.jsonl",
         "compare idx --format tsv evil.jsonl",
         "idx --passages --corpus evil.jsonl",
-        "idx --exclude doc.txt --threshold 0",
+        "idx --exclude-text doc.txt --threshold 0",
     ];
     let commands = queries
         .iter()
@@ -330,7 +330,7 @@ fn no_id_acts_on_a_terminal_or_leaves_its_cell() {
                 .map(ids)
                 .collect::<String>();
             assert!(
-                found.contains(&json!(one).to_string()) || command.contains("--exclude"),
+                found.contains(&json!(one).to_string()) || command.contains("--exclude-text"),
                 "{command}: {shown}"
             );
         }

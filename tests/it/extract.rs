@@ -652,7 +652,7 @@ fn boilerplate_does_not_count() {
     let without = pair(20, "0.869565");
     for (more, header) in [
         (
-            ["--exclude", "licence"],
+            ["--exclude-text", "licence"],
             "\"exclude\":[\"licence\"],\"exclude_index\":[],\"max_df\":null",
         ),
         (
@@ -670,7 +670,7 @@ fn boilerplate_does_not_count() {
         );
         assert_eq!(pairs(&more), head + &without, "{more:?}");
     }
-    let ran = work.run("dedup-extract", &["i", "--exclude", "nothing"]);
+    let ran = work.run("dedup-extract", &["i", "--exclude-text", "nothing"]);
     assert_eq!(ran.code(), 2);
     assert!(
         ran.stderr()

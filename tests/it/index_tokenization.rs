@@ -332,7 +332,7 @@ fn markup_is_stripped_from_base_text_quotations_and_exclusions() {
     for left_out in [
         &["--exclude-quotes"][..],
         &["--base", "base.html"],
-        &["--exclude", "base.html"],
+        &["--exclude-text", "base.html"],
     ] {
         assert_eq!(tally(left_out), None, "{left_out:?}");
     }
@@ -558,7 +558,7 @@ fn every_command_reads_the_stripped_text_of_an_index() {
     );
     for left_out in [
         &["passages", "--taboo"][..],
-        &["pairs", "--threshold", "0", "--exclude"],
+        &["pairs", "--threshold", "0", "--exclude-text"],
         &["pairs", "--threshold", "0", "--base"],
     ] {
         // Only the line that counts what was left out.

@@ -338,7 +338,7 @@ fn pairs_of_an_index_show_their_passages() {
                     "--passages",
                     "--threshold",
                     "0.1",
-                    "--exclude",
+                    "--exclude-text",
                     "other.txt",
                 ],
             )

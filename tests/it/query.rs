@@ -194,7 +194,7 @@ fn excluded_text_does_not_count() {
         )
     };
     assert_eq!(query(&[]).ok_text().lines().count(), 3);
-    assert_eq!(query(&["--exclude", "licence.txt"]).code(), 1);
+    assert_eq!(query(&["--exclude-text", "licence.txt"]).code(), 1);
     assert_eq!(query(&["--max-df", "1"]).code(), 1);
     work.run("dedup-index", &["build", "-o", "ref", "licence.txt"])
         .ok();
@@ -206,7 +206,7 @@ fn excluded_text_does_not_count() {
             &[
                 "i",
                 "c/garden.txt",
-                "--exclude",
+                "--exclude-text",
                 "licence.txt",
                 "--format",
                 "tsv",

@@ -273,11 +273,11 @@ fn exclusions_that_cannot_be_applied_are_reported() {
     work.shell("dedup-spex -q -o spex c && dedup-index build -q -o full c")
         .ok();
     work.write("template.txt", words("phrase", 9));
-    let said = "spex: holds no text that a single document has, so where --exclude, --exclude-index or --base name such text, the document is still measured with it; \
+    let said = "spex: holds no text that a single document has, so where --exclude-text, --exclude-index or --base name such text, the document is still measured with it; \
                 for exact shares build a full index with dedup-index build\n";
     let ran = work.run(
         "dedup-extract",
-        &["spex", "--threshold", "0", "--exclude", "template.txt"],
+        &["spex", "--threshold", "0", "--exclude-text", "template.txt"],
     );
     assert_eq!(
         (ran.code(), ran.stderr()),
@@ -285,7 +285,7 @@ fn exclusions_that_cannot_be_applied_are_reported() {
     );
     let ran = work.run(
         "dedup-query",
-        &["spex", "c/a.txt", "--exclude", "template.txt"],
+        &["spex", "c/a.txt", "--exclude-text", "template.txt"],
     );
     assert!(
         ran.stderr().ends_with(&format!("dedup-query: {said}")),
@@ -295,7 +295,7 @@ fn exclusions_that_cannot_be_applied_are_reported() {
     assert_eq!(
         work.run(
             "dedup-extract",
-            &["full", "--threshold", "0", "--exclude", "template.txt"]
+            &["full", "--threshold", "0", "--exclude-text", "template.txt"]
         )
         .stderr(),
         ""

@@ -297,8 +297,8 @@ fn invalid_options_are_refused() {
             "error: unexpected argument '--threshold' found",
         ),
         (
-            "i c.jsonl --exclude c.jsonl",
-            "error: unexpected argument '--exclude' found",
+            "i c.jsonl --exclude-text c.jsonl",
+            "error: unexpected argument '--exclude-text' found",
         ),
         (
             "i c.jsonl --format dot",

@@ -205,7 +205,7 @@ fn account(index: &str, cleaned: &Cleaned) -> Vec<String> {
         lines.push(format!("{changed} of {read} documents have another text than in {index}, and are kept; bring the index up to date"));
     }
     if cleaned.dropped() > cleaned.kept() {
-        let remedy = "look at --dropped FILE before you throw the originals away; a higher --near, --max-df or --exclude keep more";
+        let remedy = "look at --dropped FILE before you throw the originals away; a higher --near, --max-df or --exclude-text keep more";
         lines.push(format!(
             "warning: more than half of the documents were dropped; {remedy}"
         ));
@@ -219,7 +219,7 @@ pub const CLEAN: &[&str] = &[
                  the first line). Each is decided when it is visited: it is dropped if a document that stays has the same tokens (exact), or if at least 80 % (--near) of its own distinct blots are in a single document that stays (near; --near off drops exact duplicates only). So \
                  a long document is never dropped because a short one is in it, there are no chains, and the answer is the same whatever commits made the index. With --by jaccard what both share is divided by what either has.",
     "Only documents of the input count: nothing is dropped because of a document that the index has and the input does not. Files may be packed (.gz, .zst); --records ndjson reads files of other names. --keep first needs no more than a look at each line; for the others all lines are \
-                 stored in a temporary file first, packed, in the directory that TMPDIR names. --exclude, --exclude-index, --base and --max-df leave out boilerplate, which then counts on neither side.",
+                 stored in a temporary file first, packed, in the directory that TMPDIR names. --exclude-text, --exclude-index, --base and --max-df leave out boilerplate, which then counts on neither side.",
     "Nothing else is lost: a document that the index does not have, or has with another text, is kept and counted; a line that is no document (not JSON, no text) is kept and named, and the status is 2 (0 with --skip-bad); so is a \
                  second line with an id that came before. A blank line is kept. A last line without a line feed gets one. A file that is cut or damaged ends the run with status 2: -o leaves no file then.",
     "--dropped FILE gets for each line that was dropped doc, duplicate_of (a document that was kept: the one that has most of it, of equals the one visited first), reason (exact or near), shared (blots), share (shared ÷ blots of doc). \

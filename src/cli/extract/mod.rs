@@ -188,7 +188,7 @@ const MANUAL: Manual = Manual {
             &[
                 "Half of the smaller document is what most would call a copy. The thresholds of s1 to s4 are those with which Bernstein and Zobel (2005) found most pairs of Linux documentation at fewest wrong ones. \
                  A pair has at least one blot in common, even at threshold 0.",
-                "--exclude, --exclude-index and --max-df leave out boilerplate: such blots count neither as shared nor as blots of a document. NDJSON then begins with a line that says so: dedup, version, scheme, \
+                "--exclude-text, --exclude-index and --max-df leave out boilerplate: such blots count neither as shared nor as blots of a document. NDJSON then begins with a line that says so: dedup, version, scheme, \
                  max_df, exclude, exclude_index.",
                 "--base takes files and directories, and words of base text are also in no passage and no share. The header then has base, too.",
                 "--max-df is off unless asked for: text that many documents have is slow to compare only where the threshold lets it count.",
@@ -215,7 +215,7 @@ const MANUAL: Manual = Manual {
         (
             "ESTIMATES",
             &[
-                "An index of shared chunks (dedup-spex, or --select spex:FILE) gives the same answers as one of all: it knows how many distinct blots each document has. The exception is --exclude, --exclude-index and --base: the index does not know which text of only one document they leave out, and the program says so.",
+                "An index of shared chunks (dedup-spex, or --select spex:FILE) gives the same answers as one of all: it knows how many distinct blots each document has. The exception is --exclude-text, --exclude-index and --base: the index does not know which text of only one document they leave out, and the program says so.",
                 "An index of other selected blots gives estimates, and each record says so (\"estimate\":true). shared, s1 and rarity are multiplied by N for mod:N, by (W+1)/2 for winnow:W, by the product for chains; for every:N and anchor \
                  no factor is known, and there is none. The other scores are ratios and need none.",
             ],

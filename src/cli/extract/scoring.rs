@@ -85,7 +85,7 @@ impl CompareWhichArgs {
 /// What does not count.
 pub fn leave_out(excluded: &ExcludeArgs, pairs: WantedPairs) -> LeaveOut {
     LeaveOut {
-        files: excluded.exclude.clone(),
+        files: excluded.exclude_text.clone(),
         indexes: excluded.exclude_index.clone(),
         base: excluded.base.base.clone(),
         pairs,

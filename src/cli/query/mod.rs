@@ -75,7 +75,7 @@ const MANUAL: Manual = Manual {
             "The essay and its sources side by side, for a browser",
         ),
         (
-            "dedup-query my.idx essay.txt --exclude template.txt --threshold 10%",
+            "dedup-query my.idx essay.txt --exclude-text template.txt --threshold 10%",
             "Without what the template gave",
         ),
         (
@@ -147,9 +147,9 @@ const MANUAL: Manual = Manual {
         (
             "WHAT DOES NOT COUNT",
             &[
-                "Text of --exclude files counts on neither side: not as shared, not in what the shares are of. Text that --exclude-index or --max-df take out is not counted as shared, nor as part of the document that is asked \
+                "Text of --exclude-text files counts on neither side: not as shared, not in what the shares are of. Text that --exclude-index or --max-df take out is not counted as shared, nor as part of the document that is asked \
                  about; the documents of the index are still measured by all they have.",
-                "--base is --exclude and more: it also takes directories, and words of base text are in no passage and no share, on either side. --exclude-quotes and --exclude-bibliography are about the document that is asked about, with align the first \
+                "--base is --exclude-text and more: it also takes directories, and words of base text are in no passage and no share, on either side. --exclude-quotes and --exclude-bibliography are about the document that is asked about, with align the first \
                  of each pair: what is copied from a quotation in the source without marks still counts. Percentages are of what is left.",
                 COUNTED,
                 SHAPES,

@@ -180,7 +180,7 @@ impl SearchArgs {
             threshold: self.threshold.of_score(score)?,
             top: self.top.unwrap_or(10) as usize,
             max_df: self.excluded.max_df,
-            exclude: self.excluded.exclude.clone(),
+            exclude: self.excluded.exclude_text.clone(),
             exclude_indexes: self.excluded.exclude_index.clone(),
             base: self.excluded.base.base.clone(),
             groups: self.groups.grouping(),

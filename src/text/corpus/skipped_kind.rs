@@ -179,8 +179,12 @@ const TABLE: [SkippedKindRow; 35] = [
     row(
         SkippedKind::Parquet,
         "parquet",
-        &[(0, b"PAR1")],
-        "convert it to NDJSON",
+        if cfg!(feature = "parquet") {
+            &[]
+        } else {
+            &[(0, b"PAR1")]
+        },
+        "convert it to NDJSON, or use a build that reads it",
         Error,
     ),
     row(
