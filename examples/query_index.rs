@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         groups: None,
         answers: AnswerFormat::Documents,
         passages: None,
-        skips_itself: false,
+        compares_paths: false,
     };
     query(
         &options,

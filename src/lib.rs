@@ -113,7 +113,7 @@
 //!     groups: None,
 //!     answers: AnswerFormat::Documents,
 //!     passages: None,
-//!     skips_itself: false,
+//!     compares_paths: false,
 //! };
 //! let mut lines = Vec::new();
 //! let index = Index::open(&path("my.idx"))?;

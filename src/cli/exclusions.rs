@@ -31,7 +31,9 @@ pub struct ExcludeArgs {
 impl ExcludeArgs {
     /// Whether text is left out that an index of shared chunks may not know.
     pub fn names_text(&self) -> bool {
-        !self.exclude_text.is_empty() || !self.exclude_index.is_empty() || !self.base.base.is_empty()
+        !self.exclude_text.is_empty()
+            || !self.exclude_index.is_empty()
+            || !self.base.base.is_empty()
     }
 }
 

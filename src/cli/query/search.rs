@@ -97,7 +97,7 @@ impl SearchArgs {
     pub fn run(&self) -> Result<ExitCode, anyhow::Error> {
         let mut options = self.options()?;
         let source = self.open()?;
-        options.skips_itself = source.is_made;
+        options.compares_paths = source.is_made;
         if !self.common.quiet && !source.is_made {
             self.report_limits(&source)?;
         }
@@ -186,7 +186,7 @@ impl SearchArgs {
             groups: self.groups.grouping(),
             answers: self.answers()?,
             passages: self.shows_passages().then(|| self.passage_options()),
-            skips_itself: false,
+            compares_paths: false,
         })
     }
 

@@ -63,8 +63,9 @@ pub struct QueryOptions {
     pub answers: AnswerFormat,
     /// If set: also find the shared passages.
     pub passages: Option<PassageOptions>,
-    /// The index was made of the same files, so a document is not reported as a match of itself.
-    pub skips_itself: bool,
+    /// The index was made of files of this machine just now, so that two paths may name one document. A document
+    /// with the id of the query is never a match: it is the query itself.
+    pub compares_paths: bool,
 }
 
 /// How answers are written.
@@ -161,7 +162,7 @@ pub fn query(
         answers: options.answers,
         texts: texts.as_ref(),
         groups: groups.as_ref(),
-        skips_itself: options.skips_itself,
+        compares_paths: options.compares_paths,
         distinct,
         scratch,
     };
@@ -188,10 +189,10 @@ pub fn query(
     Ok(asked)
 }
 
-/// Whether two ids name one document, as paths may do in several ways.
+/// Whether two ids are paths of one file.
 fn is_same_file(a: &str, b: &str) -> bool {
     let file = |id: &str| fs::canonicalize(id).ok().filter(|path| path.is_file());
-    a == b || file(a).is_some_and(|path| file(b) == Some(path))
+    file(a).is_some_and(|path| file(b) == Some(path))
 }
 
 /// The groups of documents, and of queries, which need not be in the index.
@@ -225,7 +226,7 @@ struct SearchStage<'s> {
     answers: AnswerFormat,
     texts: Option<&'s TextCache<'s>>,
     groups: Option<&'s GroupFilter>,
-    skips_itself: bool,
+    compares_paths: bool,
     distinct: Vec<u64>,
     scratch: SearchScratch,
 }
@@ -238,7 +239,7 @@ impl Clone for SearchStage<'_> {
             answers,
             texts,
             groups,
-            skips_itself,
+            compares_paths,
             ..
         } = self;
         let (distinct, scratch) = (Vec::new(), SearchScratch::default());
@@ -248,7 +249,7 @@ impl Clone for SearchStage<'_> {
             answers: *answers,
             texts: *texts,
             groups: *groups,
-            skips_itself: *skips_itself,
+            compares_paths: *compares_paths,
             distinct,
             scratch,
         }
@@ -305,16 +306,19 @@ impl SearchStage<'_> {
         if let Some(groups) = self.groups {
             groups.ask(item.id);
         }
-        let (groups, skips_itself) = (self.groups, self.skips_itself);
-        let is_wanted = |id: &str| {
+        let (groups, compares_paths) = (self.groups, self.compares_paths);
+        let is_wanted: &IdFilter<'_> = &|id: &str| {
             let is_together = groups.is_some_and(|groups| groups.groups.are_together(item.id, id));
-            let is_itself = skips_itself && is_same_file(item.id, id);
+            let is_itself = item.id == id || compares_paths && is_same_file(item.id, id);
             !is_together && !is_itself
         };
-        let wanted = (groups.is_some() || skips_itself).then_some(&is_wanted as &IdFilter<'_>);
-        let (matches, counted) =
-            self.search
-                .matches(&self.distinct, side, &mut self.scratch, is_lean, wanted)?;
+        let (matches, counted) = self.search.matches(
+            &self.distinct,
+            side,
+            &mut self.scratch,
+            is_lean,
+            Some(is_wanted),
+        )?;
         // Release it now: aligning texts, which follows, takes more memory.
         clear_buffer(&mut self.distinct);
         let is_aligned = !matches.is_empty() && self.answers != AnswerFormat::Page;
