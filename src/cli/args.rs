@@ -28,11 +28,10 @@ pub const MORE: &str = "More options";
 pub struct InputArgs {
     /// Files, directories, or - for stdin (also when nothing is given)
     ///
-    /// Directories are walked in sorted order; hidden files in them are left out. `.jsonl` and
-    /// `.ndjson` files hold a document a line, and so does a file such as `.json` whose first lines
-    /// are JSON objects; any other text is one document. `.gz` and `.zst` are read as what is
-    /// inside. Files that are not text are left out, and counted in the account that ends the run;
-    /// dedup(7) lists them.
+    /// Directories are walked in sorted order; hidden files in them are left out. The first bytes of a
+    /// file, and then its name, decide how it is read: text, office documents and PDF are one document;
+    /// NDJSON, CSV, Parquet and WARC hold many; archives are read like directories. What cannot be read
+    /// is counted in the account that ends the run; dedup(7) has the list.
     #[arg(help_heading = None::<&str>, value_name = "PATH")]
     pub paths: Vec<PathBuf>,
     #[command(flatten)]
@@ -43,9 +42,9 @@ pub struct InputArgs {
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = MORE)]
 pub struct ReadArgs {
-    /// Field of NDJSON that holds a document's id [default: id]
+    /// Field or column that holds a document's id [default: id]
     ///
-    /// A line without this field gets the id FILE:LINE.
+    /// A dot leads into a nested field: meta.url. A record without it gets the id FILE:NUMBER.
     #[arg(
         long,
         value_name = "FIELD",
@@ -53,7 +52,7 @@ pub struct ReadArgs {
         hide_default_value = true
     )]
     pub id_field: String,
-    /// Field of NDJSON that holds a document's text [default: text]
+    /// Field or column that holds a document's text [default: text]
     #[arg(
         long,
         value_name = "FIELD",
@@ -61,11 +60,12 @@ pub struct ReadArgs {
         hide_default_value = true
     )]
     pub text_field: String,
-    /// Format of all files: text, ndjson, lines or fasta
+    /// Format of all files: text, ndjson, json, csv, tsv, parquet, warc …
     ///
-    /// text: one document; ndjson: a JSON object a line; lines: a document a line, called FILE:LINE;
-    /// fasta: sequences, each after a line with > and its id. Without it the name and the first
-    /// bytes of a file decide.
+    /// text: one document; ndjson: a JSON object a line; json: an array of objects; csv, tsv: a row, with
+    /// the names of the columns in the first; parquet: a row; warc: a record; lines: a line, called
+    /// FILE:LINE; fasta: sequences, each after a line with > and its id. Without it the first bytes
+    /// and the name of a file decide.
     #[arg(long, value_name = "FORMAT", hide_possible_values = true, value_parser = PossibleValuesParser::new(Records::NAMES.map(|(name, _)| name)))]
     pub records: Option<String>,
     /// Read more paths from LIST, one a line (- for stdin)
@@ -110,18 +110,19 @@ pub struct ReadArgs {
     #[arg(long = "adapter", value_name = "GLOB=COMMAND", value_parser = AdapterRule::parse)]
     pub adapters: Vec<AdapterRule>,
     /// Keep extracted texts in DIR, or nowhere with none [default: ~/.cache/dedup]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", hide_short_help = true)]
     pub adapter_cache: Option<PathBuf>,
     /// Stop an adapter after N seconds [default: 120]
     #[arg(
         long,
         value_name = "N",
         default_value = "120",
-        hide_default_value = true
+        hide_default_value = true,
+        hide_short_help = true
     )]
     pub adapter_timeout: u64,
     /// Memory of an adapter [default: 4G]
-    #[arg(long, value_name = "SIZE", default_value = "4G", hide_default_value = true, value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", default_value = "4G", hide_default_value = true, hide_short_help = true, value_parser = parse_size)]
     pub adapter_memory: u64,
     /// Read images and scanned pages in language LANG, with tesseract
     ///
