@@ -404,7 +404,7 @@ mod tests {
             false,
         )));
         let left_out =
-            "left out 9 files: pdf 6 (install poppler-utils, or --adapter), unknown binary 3";
+            "left out 9 files: pdf 6 (install poppler-utils, or adapter), unknown binary 3";
         assert_eq!(
             account.to_string(),
             format!("read 12 documents in 12 files (3.1 MB); {left_out}")

@@ -87,11 +87,11 @@ fn samples_of_all_programs_have_the_same_words() {
     for entry in std::fs::read_dir(&folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap();
-        if matches!(name, "expected.txt" | "README.md") {
-            continue;
-        }
         let bytes = std::fs::read(&path).unwrap();
-        let kind = kind_named(&bytes, name).unwrap();
+        // The others are texts, and files of many records.
+        let Some(kind) = kind_named(&bytes, name) else {
+            continue;
+        };
         let extension = path.extension().unwrap().to_str().unwrap();
         assert!(extension == kind || extension == "fodt", "{name}: {kind}");
         if extension != "html" && extension != "ipynb" {
