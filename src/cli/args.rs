@@ -38,6 +38,14 @@ pub struct InputArgs {
     pub read: ReadArgs,
 }
 
+/// The encoding of all texts, or none if each decides for itself.
+#[derive(Debug, Clone)]
+pub struct EncodingChoice(Option<String>);
+
+fn parse_encoding(name: &str) -> Result<EncodingChoice, String> {
+    corpus::parse_encoding(name).map(EncodingChoice)
+}
+
 /// How documents are read.
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = MORE)]
@@ -72,19 +80,19 @@ pub struct ReadArgs {
     #[arg(long, value_name = "LIST")]
     pub files_from: Option<PathBuf>,
     /// Paths in LIST end with NUL, as find -print0 writes them
-    #[arg(short = '0', requires = "files_from")]
+    #[arg(short = '0', requires = "files_from", hide_short_help = true)]
     pub null: bool,
-    /// Read only files that match GLOB, as in .gitignore; may be repeated
+    /// Read only files that match GLOB, as in .gitignore (repeatable)
     #[arg(long, value_name = "GLOB")]
     pub include: Vec<String>,
-    /// Pass over files and directories that match GLOB; may be repeated
+    /// Pass over files and directories that match GLOB (repeatable)
     #[arg(long, value_name = "GLOB")]
     pub exclude: Vec<String>,
     /// Pass over what .gitignore files name
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub gitignore: bool,
     /// Read hidden files and directories, too
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub hidden: bool,
     /// Leave the root of a walked directory out of the ids
     #[arg(long)]
@@ -92,18 +100,18 @@ pub struct ReadArgs {
     /// Read text that is not UTF-8, with ? for each wrong byte
     ///
     /// Otherwise such a document is named and skipped.
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub lossy: bool,
     /// Encoding of all texts: auto, utf-8, windows-1252 … [default: auto]
     ///
     /// auto: UTF-8; UTF-16 where a byte-order mark or the bytes show it; a legacy encoding where the
     /// bytes leave no doubt. The account counts the texts that were decoded.
-    #[arg(long, value_name = "NAME", value_parser = corpus::parse_encoding)]
-    pub encoding: Option<Option<String>>,
+    #[arg(long, value_name = "NAME", default_value = "auto", hide_default_value = true, value_parser = parse_encoding)]
+    pub encoding: EncodingChoice,
     /// Read HTML files as they are, with their tags
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub keep_markup: bool,
-    /// Turn files whose names match GLOB into text with COMMAND; may be repeated
+    /// Turn files that match GLOB into text with COMMAND (repeatable)
     ///
     /// The file goes to the standard input of COMMAND, or its path into the place of {}; its standard
     /// output is the text. No shell is involved, unless COMMAND is one: 'sh -c …'.
@@ -132,7 +140,7 @@ pub struct ReadArgs {
     /// Leave out documents longer than SIZE [default: 1G]
     ///
     /// The size counts after unpacking, and can be at most 4G.
-    #[arg(long, value_name = "SIZE", default_value = "1G", hide_default_value = true, value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", default_value = "1G", hide_default_value = true, hide_short_help = true, value_parser = parse_size)]
     pub max_document: u64,
     /// Exit with 0 although some input could not be used
     #[arg(long)]
@@ -154,7 +162,7 @@ impl Default for ReadArgs {
             hidden: false,
             relative: false,
             lossy: false,
-            encoding: None,
+            encoding: EncodingChoice(None),
             keep_markup: false,
             adapters: Vec::new(),
             adapter_cache: None,
@@ -312,7 +320,7 @@ impl InputArgs {
             },
             relative: self.read.relative,
             lossy: self.read.lossy,
-            encoding: self.read.encoding.clone().flatten(),
+            encoding: self.read.encoding.0.clone(),
             prefer_fasta,
             keep_markup: self.read.keep_markup,
             adapters: self.read.adapters.clone(),

@@ -60,6 +60,7 @@ impl<'i> IndexedTexts<'i> {
         let options = corpus::Options {
             paths: corpus.to_vec(),
             files_from: None,
+            keep_markup: options.keep_markup || index.scheme.tokens.strips_html(),
             ..options.clone()
         };
         let roots = if corpus.is_empty() {

@@ -158,7 +158,12 @@ impl PassageOptions {
 
     /// Reads a file, and marks what does not count by these rules.
     pub fn prepared(&self, path: &str, rules: &ExclusionRules) -> Result<PreparedText, Problem> {
-        let text = corpus::read_text(Path::new(path), &self.reading);
+        // Spans of a tokenizer that strips HTML refer to the markup.
+        let reading = corpus::Options {
+            keep_markup: self.reading.keep_markup || self.passages.tokenization.strips_html,
+            ..self.reading.clone()
+        };
+        let text = corpus::read_text(Path::new(path), &reading);
         let mut text = text.map_err(|error| Problem::new(Place::file(path), error.to_string()))?;
         if self.passages.tokenization.rule == Rule::Dna {
             text = without_heads(text);

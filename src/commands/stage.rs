@@ -150,8 +150,9 @@ pub(super) fn run<S: DocumentStage>(
     );
     // An empty input has an account, too.
     observer.account(&account);
+    let reading = source.reading();
     let worker = || {
-        let (mut stage, mut reader) = (stage.clone(), DocumentReader::new(&settings.corpus));
+        let (mut stage, mut reader) = (stage.clone(), DocumentReader::new(&reading));
         move |chunk| work(&mut stage, &mut reader, chunk)
     };
     let weigh = |worked: &Result<Worked<S::Out>>| worked.as_ref().map_or(0, Worked::weight);

@@ -140,7 +140,10 @@ fn golden_streams_are_read_and_written_unchanged() {
         };
         let golden = root().join("testdata/golden/v1").join(name);
         let made = work
-            .run(tool, &[options, &["--binary", corpus]].concat())
+            .run(
+                tool,
+                &[options, &["--keep-markup", "--binary", corpus]].concat(),
+            )
             .ok();
         if std::env::var_os("UPDATE_GOLDEN").is_some() && !golden.exists() {
             fs::create_dir_all(golden.parent().unwrap()).unwrap();
@@ -193,7 +196,15 @@ fn the_golden_index_is_read_and_reproduced() {
     symlink(root().join("testdata/corpus"), work.path("corpus")).unwrap();
     work.run(
         "dedup-index",
-        &["build", "-o", "made.idx", "--parts", "2", "corpus/"],
+        &[
+            "build",
+            "-o",
+            "made.idx",
+            "--parts",
+            "2",
+            "--keep-markup",
+            "corpus/",
+        ],
     )
     .ok();
     if std::env::var_os("UPDATE_GOLDEN").is_some() && !golden.exists() {

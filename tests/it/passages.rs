@@ -92,10 +92,10 @@ fn each_pair_gives_one_line_in_input_order() {
 #[test]
 fn unusable_pairs_are_reported() {
     let work = fixture();
-    work.write("latin.txt", b"caf\xe9 ");
+    work.write("noise.txt", b"caf\xff\x90\x81\xfe \xa0\x8d\x9d");
     work.write(
         "bad",
-        "essay.txt\nessay.txt\tnone.txt\nlatin.txt\tgone.txt\na\tb\tc\nessay.txt\tsource.txt\n",
+        "essay.txt\nessay.txt\tnone.txt\nnoise.txt\tgone.txt\na\tb\tc\nessay.txt\tsource.txt\n",
     );
     let ran = work.run("dedup-query", &["align", "--pairs", "bad"]);
     assert_eq!((ran.code(), records(&ran.0.stdout).len()), (2, 1));
@@ -103,7 +103,7 @@ fn unusable_pairs_are_reported() {
         ran.stderr(),
         "dedup-query: bad:1: expected two paths with a tab between them\n\
          dedup-query: none.txt: No such file or directory (os error 2)\n\
-         dedup-query: latin.txt: not UTF-8 at byte 3; convert it with iconv, or read it as it is with --lossy\n\
+         dedup-query: noise.txt: not UTF-8 at byte 3; convert it with iconv, or name its --encoding, or read it with --lossy\n\
          dedup-query: gone.txt: No such file or directory (os error 2)\n\
          dedup-query: bad:4: expected two paths with a tab between them\n"
     );

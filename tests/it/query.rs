@@ -216,8 +216,8 @@ fn excluded_text_does_not_count() {
         )
         .ok_text();
     assert_eq!(
-        ran.lines().nth(2),
-        Some("c/garden.txt\t2\tc/garden.txt\t14\t1\t1\t1"),
+        ran.lines().nth(1),
+        Some("c/garden.txt\t1\tc/copy.txt\t7\t0.5\t1\t1"),
         "{ran}"
     );
     work.run(

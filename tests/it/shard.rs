@@ -305,7 +305,7 @@ pub fn messages_of_build(work: &TestDir, more: &str) -> Vec<String> {
 #[test]
 fn unusable_documents_are_reported_and_the_others_are_indexed() {
     let work = corpus();
-    work.write("c/latin", b"caf\xe9 and some words");
+    work.write("c/noise", b"caf\xff\x90\x81\xfe and \xa0\x8d\x9d words");
     work.write("c/zz.jsonl", "{\"id\":\"line 3\",\"text\":\"another text\"}\nnot json\n{\"id\":\"zz\",\"text\":\"w1 w2\"}\n{\"id\":\"line 4\",\"text\":\"x\"}\n{\"id\":\"zz\",\"text\":\"again\"}\n");
     let more = "nowhere c c/03.txt";
     let expected = messages_of_build(&work, more);

@@ -109,8 +109,9 @@ pub fn filter_by_history(
         source.stop(),
     );
     observer.account(&Account::default());
+    let reading = source.reading();
     let worker = || {
-        let (mut prints, mut reader) = (prints.clone(), DocumentReader::new(&settings.corpus));
+        let (mut prints, mut reader) = (prints.clone(), DocumentReader::new(&reading));
         move |chunk: Chunk| read_lines(&mut prints, &mut reader, chunk)
     };
     let weigh = |lines: &Result<InputLines>| lines.as_ref().map_or(0, InputLines::weight);

@@ -146,14 +146,19 @@ fn is_plausible(text: &str) -> bool {
         return false;
     }
     let words = text.split(|c: char| !c.is_alphabetic());
-    let (mut all, mut plausible) = (0, 0);
+    let (mut single, mut longer, mut plausible) = (0, 0, 0);
     for word in words.filter(|word| !word.is_ascii()) {
         let mut scripts = word.chars().map(script);
         let first = scripts.next();
-        all += 1;
+        if word.chars().count() == 1 {
+            single += 1;
+            continue;
+        }
+        longer += 1;
         plausible += usize::from(scripts.all(|script| Some(script) == first));
     }
-    plausible * 100 >= all * PLAUSIBLE_PERCENT
+    // A letter that stands alone tells nothing.
+    (longer > 0 || single == 0) && plausible * 100 >= longer * PLAUSIBLE_PERCENT
 }
 
 /// A rough script of a letter: what lies together in the tables of Unicode.
@@ -251,6 +256,7 @@ mod tests {
             .0,
             "We met in a café near the station, and talked."
         );
+        assert!(decode(b"one \xff passage", None, false).is_err());
         assert!(decode(b"\xff\x90\x81\xfe \xa0\x8d\x9d", None, false).is_err());
     }
 

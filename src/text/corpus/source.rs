@@ -21,7 +21,10 @@ use crate::{
         error::{Error, Place, Problem, Result},
         parallel::Weighted,
     },
-    text::stream::{Header, StreamKind},
+    text::{
+        scheme::TokenScheme,
+        stream::{Header, StreamKind},
+    },
 };
 use std::{
     collections::VecDeque,
@@ -61,6 +64,7 @@ pub struct Source {
     pending: VecDeque<Pending>,
     ahead: usize,
     schemes: Vec<Header>,
+    keeps_markup: bool,
     stop: Arc<AtomicBool>,
 }
 
@@ -194,6 +198,7 @@ impl Source {
             pending: VecDeque::new(),
             ahead: threads.min(AHEAD_FILES),
             schemes: Vec::new(),
+            keeps_markup: false,
             stop: Arc::default(),
         })
     }
@@ -230,8 +235,24 @@ impl Source {
     }
 
     /// Refuses streams with other headers than these.
+    ///
+    /// Where the tokenizer strips HTML, files are read with their markup, as its spans refer to that.
     pub fn expect(&mut self, schemes: Vec<Header>) {
+        let strips_html = |header: &Header| {
+            let scheme = header.scheme.parse::<TokenScheme>();
+            header.kind == StreamKind::Tokens && scheme.is_ok_and(|scheme| scheme.strips_html())
+        };
+        self.keeps_markup = schemes.iter().any(strips_html);
         self.schemes = schemes;
+    }
+
+    /// How workers read the documents.
+    pub fn reading(&self) -> Options {
+        let options = &self.opener.options;
+        Options {
+            keep_markup: options.keep_markup || self.keeps_markup,
+            ..options.clone()
+        }
     }
 
     fn ensure_expected(&self, header: &Header, place: &Place) -> Result<()> {
@@ -351,7 +372,8 @@ impl Source {
             return Ok(None);
         }
         let sniffed = Sniffed::open(entry, &self.opener.options)?;
-        if entry.is_stdin() && sniffed.is_empty() {
+        // Where the user says what it is, an empty document is one.
+        if entry.is_stdin() && sniffed.is_empty() && self.opener.options.records.is_none() {
             return Ok(None);
         }
         let is_plain = entry.is_regular && sniffed.packing == Packing::Plain && !sniffed.is_decoded;

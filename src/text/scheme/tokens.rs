@@ -22,6 +22,12 @@ impl TokenScheme {
         self.tokenization.map(Tokenizer::from)
     }
 
+    /// Whether the tokenizer strips HTML, so that its spans refer to the markup.
+    pub fn strips_html(&self) -> bool {
+        self.tokenization
+            .is_some_and(|tokenization| tokenization.strips_html)
+    }
+
     /// Whether the tokens are bases of DNA, which come as FASTA.
     pub fn is_dna(&self) -> bool {
         self.tokenization
