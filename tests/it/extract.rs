@@ -67,6 +67,7 @@ fn a_table_has_both_directions() {
             .ok_text(),
         "a\tb\tshared\ta_in_b\tb_in_a\n\
          anthology-review\tlanguages/czech.txt\t53\t0.389706\t0.311765\n\
+         essays/bread.txt\tformats/recipe.html\t77\t0.261905\t0.423077\n\
          essays/gettysburg-telegram.txt\tessays/gettysburg.txt\t265\t1\t1\n\
          essays/gettysburg.txt\tessays/gettysburg-telegram.txt\t265\t1\t1\n\
          essays/harbour-inspection.txt\tessays/tides.txt\t69\t0.223301\t0.183024\n\
@@ -75,6 +76,7 @@ fn a_table_has_both_directions() {
          ferry-april\tferry-march\t62\t0.579439\t0.568807\n\
          ferry-march\tferry-march-reprint\t109\t1\t1\n\
          ferry-march-reprint\tferry-march\t109\t1\t1\n\
+         formats/recipe.html\tessays/bread.txt\t77\t0.423077\t0.261905\n\
          languages/czech.txt\tanthology-review\t53\t0.311765\t0.389706\n"
     );
 }

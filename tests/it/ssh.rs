@@ -197,7 +197,7 @@ fn hostile_names_are_not_interpreted_on_hosts() {
 #[test]
 fn unusable_documents_are_reported_as_on_one_machine() {
     let work = corpus();
-    work.write("c/latin", b"caf\xe9 and some words");
+    work.write("c/noise", b"caf\xff\x90\x81\xfe and \xa0\x8d\x9d words");
     work.write(
         "c/zz.jsonl",
         "{\"id\":\"line 3\",\"text\":\"another text\"}\nnot json\n{\"id\":\"zz\",\"text\":\"w1 w2\"}\n{\"id\":\"zz\",\"text\":\"again\"}\n",
