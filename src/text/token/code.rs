@@ -18,10 +18,17 @@ use memchr::{memchr2, memmem};
 use words::{is_keyword, operator_len};
 
 /// Appends the tokens of `text` to `out`, with the bytes of `text` they came from as their spans.
-///
-/// With `normalise` names other than keywords become `ID`, numbers `NUM` and strings `STR`, so that renaming
+pub fn tokenize(text: &str, out: &mut Tokens) {
+    run_lexer(text, false, out);
+}
+
+/// As [`tokenize`], but names other than keywords become `ID`, numbers `NUM` and strings `STR`, so that renaming
 /// variables and changing literals gives the same tokens.
-pub fn tokenize(text: &str, normalise: bool, out: &mut Tokens) {
+pub fn tokenize_normalized(text: &str, out: &mut Tokens) {
+    run_lexer(text, true, out);
+}
+
+fn run_lexer(text: &str, normalise: bool, out: &mut Tokens) {
     Lexer {
         text,
         bytes: text.as_bytes(),
@@ -440,7 +447,7 @@ mod tests {
 
     fn lex_with(text: &str, normalise: bool) -> Vec<(String, Span)> {
         let mut out = Tokens::new(true);
-        tokenize(text, normalise, &mut out);
+        run_lexer(text, normalise, &mut out);
         let tokens = out
             .iter()
             .map(|token| String::from_utf8(token.to_vec()).unwrap());
@@ -610,7 +617,7 @@ mod tests {
             let text = unit.repeat(1_000_000 / unit.len());
             for text in [format!("\"{text}"), format!("`{text}"), text] {
                 let started = Instant::now();
-                tokenize(&text, false, &mut Tokens::default());
+                tokenize(&text, &mut Tokens::default());
                 assert!(started.elapsed() < Duration::from_secs(3), "{unit}");
             }
         }

@@ -1,7 +1,7 @@
 //! Tokenizers: one file each.
 //!
-//! A tokenizer appends the tokens of a text to a [`Tokens`] buffer, with their spans. To add one: a file here, a
-//! variant of [`Rule`] and a row of [`TABLE`]; the compiler asks for its name and its function.
+//! A tokenizer appends the tokens of a text to a [`Tokens`] buffer, with their spans. To add one: a file here
+//! and a row of `tokenizers!`.
 
 mod chars;
 mod code;
@@ -20,87 +20,84 @@ pub use scheme_tokenizer::SchemeTokenizer;
 use crate::text::{scheme::TokenScheme, stream::Tokens};
 use html::Stripped;
 
-/// How text becomes tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Rule {
-    /// Words.
-    Word,
-    /// Overlapping runs of this many letters.
-    Char(usize),
-    /// Lines.
-    Line,
-    /// The tokens of source code.
-    Code,
-    /// The tokens of source code, with names and literals reduced to classes.
-    CodeNorm,
-    /// Bases of DNA.
-    Dna,
-}
-
 /// Name, what it does, and how its argument is read.
 type TokenizerRow = (&'static str, &'static str, fn(Option<&str>) -> Option<Rule>);
 
-/// All tokenizers.
-pub const TABLE: [TokenizerRow; 6] = [
-    (
-        "word",
+/// Defines [`Rule`] and [`TABLE`] from the rows, and calls the function of a tokenizer.
+macro_rules! tokenizers {
+    (@type $length:ident) => { usize };
+    (@read $rule:ident) => { |argument| argument.is_none().then_some(Rule::$rule) };
+    (@read $rule:ident $length:ident) => { |argument| read_length(argument).map(Rule::$rule) };
+    ($($(#[$doc:meta])* $rule:ident $(($length:ident))? = $name:literal, $help:literal, $tokenize:path;)*) => {
+        /// How text becomes tokens.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        pub enum Rule {
+            $($(#[$doc])* $rule $((tokenizers!(@type $length)))?,)*
+        }
+
+        /// All tokenizers.
+        pub const TABLE: &[TokenizerRow] = &[$((
+            concat!($name $(, ":", stringify!($length))?),
+            $help,
+            tokenizers!(@read $rule $($length)?),
+        ),)*];
+
+        impl Rule {
+            /// The name in schemes: `word`, `char:16`.
+            #[expect(non_snake_case, reason = "the parameter has the name that the help shows")]
+            pub fn name(self) -> String {
+                match self {
+                    $(Self::$rule $(($length))? => [$name.to_owned() $(, $length.to_string())?].join(":"),)*
+                }
+            }
+
+            #[expect(non_snake_case, reason = "the parameter has the name that the help shows")]
+            fn tokenize(self, text: &str, out: &mut Tokens) {
+                match self {
+                    $(Self::$rule $(($length))? => $tokenize(text, $($length,)? out),)*
+                }
+            }
+        }
+    };
+}
+
+tokenizers! {
+    /// Words.
+    Word = "word",
         "words of any script, case folded, apostrophes inside dropped; single characters where a script has no spaces",
-        |n| plain(n, Rule::Word),
-    ),
-    (
-        "char:N",
-        "overlapping runs of N letters, for noisy text such as OCR",
-        |n| {
-            Some(Rule::Char(
-                n?.parse().ok().filter(|n| (1..=255).contains(n))?,
-            ))
-        },
-    ),
-    ("line", "lines, white space folded", |n| {
-        plain(n, Rule::Line)
-    }),
-    (
-        "code",
+        word::tokenize;
+    /// Overlapping runs of this many letters.
+    Char(N) = "char", "overlapping runs of N letters, for noisy text such as OCR", grams::tokenize;
+    /// Lines.
+    Line = "line", "lines, white space folded", line::tokenize;
+    /// The tokens of source code.
+    Code = "code",
         "source code: names, numbers, strings, operators; comments dropped",
-        |n| plain(n, Rule::Code),
-    ),
-    (
-        "code-norm",
+        code::tokenize;
+    /// The tokens of source code, with names and literals reduced to classes.
+    CodeNorm = "code-norm",
         "as code, with names and literals reduced to classes",
-        |n| plain(n, Rule::CodeNorm),
-    ),
-    (
-        "dna",
+        code::tokenize_normalized;
+    /// Bases of DNA.
+    Dna = "dna",
         "bases of FASTA records; a strand and its reverse complement give the same blots",
-        |n| plain(n, Rule::Dna),
-    ),
-];
+        dna::tokenize;
+}
 
 /// All tokenizers, for a help text.
 pub fn help() -> String {
-    TABLE
-        .map(|(name, what, _)| format!("{name}: {what}"))
-        .join(";\n")
+    let rows = TABLE
+        .iter()
+        .map(|(name, what, _)| format!("{name}: {what}"));
+    rows.collect::<Vec<_>>().join(";\n")
 }
 
-fn plain(argument: Option<&str>, rule: Rule) -> Option<Rule> {
-    argument.is_none().then_some(rule)
+fn read_length(argument: Option<&str>) -> Option<usize> {
+    argument?.parse().ok().filter(|n| (1..=255).contains(n))
 }
 
 impl Rule {
-    /// The name in schemes: `word`, `char:16`.
-    pub fn name(self) -> String {
-        match self {
-            Self::Word => "word".to_owned(),
-            Self::Char(length) => format!("char:{length}"),
-            Self::Line => "line".to_owned(),
-            Self::Code => "code".to_owned(),
-            Self::CodeNorm => "code-norm".to_owned(),
-            Self::Dna => "dna".to_owned(),
-        }
-    }
-
     /// Reads `word`, `char:16`, …
     pub fn parse(text: &str) -> Result<Self, String> {
         let (name, argument) = text
@@ -173,19 +170,6 @@ impl Tokenizer {
             spans
                 .iter_mut()
                 .for_each(|span| *span = self.stripped.original(*span));
-        }
-    }
-}
-
-impl Rule {
-    fn tokenize(self, text: &str, out: &mut Tokens) {
-        match self {
-            Self::Word => word::tokenize(text, out),
-            Self::Char(length) => grams::tokenize(text, length, out),
-            Self::Line => line::tokenize(text, out),
-            Self::Code => code::tokenize(text, false, out),
-            Self::CodeNorm => code::tokenize(text, true, out),
-            Self::Dna => dna::tokenize(text, out),
         }
     }
 }
