@@ -8,7 +8,7 @@ use super::{
 use crate::base::num::{ToU32, ToUsize};
 use crate::{
     align::exclusions::{ExclusionReason, ExclusionRules},
-    blot::{Blotter, Kind, Window, WindowShape},
+    blot::{Blotter, ORDERED, Window, WindowShape},
     text::{
         stream::{Blots, Span, Tokens},
         token::{PlainText, Rule, dna},
@@ -355,7 +355,7 @@ fn grams(tokens: &Tokens, k: u32) -> Vec<(u64, u32)> {
     let mut blots = Blots::default();
     let window = Window {
         shape: WindowShape::Run {
-            kind: Kind::Ordered,
+            kind: &ORDERED,
             k,
             interleave: 1,
         },

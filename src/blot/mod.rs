@@ -5,8 +5,8 @@
 //! window has a blot. A document of fewer than `k` tokens has one blot of all its tokens, a
 //! document without tokens none.
 //!
-//! To add a scheme, add a file here and a row in `shape::TABLE`. The tests below fix the numbers
-//! for all versions.
+//! To add a scheme of consecutive tokens, add a file here and a row in `shape::RUNS`. The tests
+//! below fix the numbers for all versions.
 
 mod context;
 mod document_printer;
@@ -28,10 +28,12 @@ use crate::{
 use context::Context;
 pub use document_printer::DocumentPrinter;
 use letters::Letters;
-pub use ordered::windows as ordered_windows;
+pub use ordered::{ORDERED, windows as ordered_windows};
 use ordered::{append, stir};
 use run::Runs;
-pub use shape::{Kind, NamedShape, Run, WindowShape, help, omits_window_length, parse, verbatim};
+pub use shape::{
+    NamedShape, Run, RunScheme, WindowShape, help, omits_window_length, parse, verbatim,
+};
 use spaced::Mask;
 use std::ops::RangeInclusive;
 use xxhash_rust::xxh3::xxh3_64;
@@ -86,7 +88,7 @@ impl Blotter {
                 kind,
                 k,
                 interleave,
-            } => Windower::Runs(Runs::new(kind.windows(), *k, *interleave)),
+            } => Windower::Runs(Runs::new(kind.windows, *k, *interleave)),
             shape if window.is_dna => {
                 return Err(format!(
                     "{shape}: of both strands of a sequence there are ordered, xor and sorted windows"
@@ -157,7 +159,7 @@ impl Blotter {
         match self.window.shape {
             WindowShape::Context(n) => context::last_token(tokens, first, n as usize),
             WindowShape::Letters(n) => letters::last_token(tokens, first, n as usize),
-            _ => {
+            WindowShape::Run { .. } | WindowShape::Spaced(_) => {
                 (first + self.window.shape.tokens().unwrap_or(1) as usize - 1).min(tokens.len() - 1)
             }
         }

@@ -5,8 +5,17 @@
 //! repeated words do not cancel. At the end the bits are mixed, so that the top bits depend on all
 //! bits.
 
+use super::shape::RunScheme;
+
 /// The fraction of the golden ratio; odd.
 pub const M: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The scheme.
+pub static ORDERED: RunScheme = RunScheme {
+    name: "ordered",
+    help: "K tokens in a row, as they stand",
+    windows,
+};
 
 /// Appends a number for each window of `k` hashes, or one for all of them if there are fewer.
 pub fn windows(hashes: &[u64], k: usize, out: &mut Vec<u64>) {

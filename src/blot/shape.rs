@@ -5,38 +5,85 @@ use super::{INTERLEAVE, K, context, letters, ordered, sorted, spaced::Mask, xor}
 use crate::text::scheme::{SchemeTerm, SelectScheme, WindowScheme, WindowSchemes};
 use std::{fmt, ops::RangeInclusive};
 
-/// The name of each scheme with its parameter, and a description.
-const TABLE: [(&str, &str); 7] = [
-    ("ordered[:K]", "K tokens in a row, as they stand"),
+/// All schemes of consecutive tokens.
+static RUNS: &[&RunScheme] = &[&ordered::ORDERED, &xor::XOR, &sorted::SORTED];
+
+/// A scheme of windows of consecutive tokens; its file holds it.
+#[derive(Debug)]
+pub struct RunScheme {
+    /// The name in schemes.
+    pub name: &'static str,
+    /// What it does, for the help text; `K` stands for the number of tokens.
+    pub help: &'static str,
+    /// Appends a number for each window of `k` token hashes, or one for all of them if there are
+    /// fewer.
+    pub windows: Windows,
+}
+
+impl PartialEq for RunScheme {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for RunScheme {}
+
+pub(super) type Windows = fn(hashes: &[u64], k: usize, out: &mut Vec<u64>);
+
+/// A scheme of other windows: its name, its parameter, what it does, and how it is read.
+type ShapeRow = (
+    &'static str,
+    &'static str,
+    &'static str,
+    fn(Option<&str>) -> Result<WindowShape, String>,
+);
+
+/// All other schemes.
+const TABLE: &[ShapeRow] = &[
     (
-        "xor[:K]",
-        "K tokens in any order; a word that occurs twice in a window cancels (as dupi does it)",
-    ),
-    (
-        "sorted[:K]",
-        "K tokens in any order; a word that occurs twice counts twice",
-    ),
-    (
-        "spaced[:MASK]",
+        "spaced",
+        "[:MASK]",
         "the tokens of a window where MASK has a 1, in order [110100101]",
+        |mask| Mask::parse(mask.unwrap_or(super::spaced::DEFAULT)).map(WindowShape::Spaced),
     ),
     (
-        "context[:N]",
+        "context",
+        "[:N]",
         "N words of four letters or more, by their first five, in any order and with one left out, for reworded text [3]",
+        |n| few(n, context::DEFAULT).map(WindowShape::Context),
     ),
     (
-        "letters[:N]",
+        "letters",
+        "[:N]",
         "N letters in a row, whatever words they are of, for text from scanners; best with /winnow:8 [16]",
+        |n| few(n, letters::DEFAULT).map(WindowShape::Letters),
     ),
     (
-        "minhash:256",
+        "minhash",
+        ":256",
         "no windows but one print of the whole document, 256 bits of MinHash over its tokens, for dedup-query history",
+        |_| {
+            Err("a print of the whole document, which has no blots; dedup-blot makes it, alone, for dedup-query history".to_owned())
+        },
     ),
 ];
 
+/// The name of each scheme with its parameter, and what it does.
+fn names_and_help() -> impl Iterator<Item = (String, &'static str)> {
+    let runs = RUNS
+        .iter()
+        .map(|run| (format!("{}[:K]", run.name), run.help));
+    let others = TABLE
+        .iter()
+        .map(|(name, parameter, help, _)| (format!("{name}{parameter}"), *help));
+    runs.chain(others)
+}
+
 /// The help text of the schemes.
 pub fn help() -> String {
-    let rows = TABLE.map(|(name, what)| format!("{name}: {what}"));
+    let rows: Vec<_> = names_and_help()
+        .map(|(name, what)| format!("{name}: {what}"))
+        .collect();
     format!(
         "{};\nseveral with commas: the blots of all of them; NAME/SELECTION keeps of one scheme only what the selection keeps",
         rows.join(";\n")
@@ -50,7 +97,7 @@ pub enum WindowShape {
     /// windows.
     Run {
         /// How the tokens count.
-        kind: Kind,
+        kind: &'static RunScheme,
         /// The number of tokens.
         k: u32,
         /// The number of interleaved streams.
@@ -62,37 +109,6 @@ pub enum WindowShape {
     Context(u32),
     /// This many letters in a row.
     Letters(u32),
-}
-
-/// How the tokens of a run count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// In order.
-    Ordered,
-    /// In any order; repeated tokens cancel.
-    Xor,
-    /// In any order; repeated tokens count.
-    Sorted,
-}
-
-/// Appends a number for each window of `k` token hashes, or one for all of them if there are fewer.
-pub(super) type Windows = fn(hashes: &[u64], k: usize, out: &mut Vec<u64>);
-
-impl Kind {
-    const ALL: [(&'static str, Self, Windows); 3] = [
-        ("ordered", Self::Ordered, ordered::windows),
-        ("xor", Self::Xor, xor::windows),
-        ("sorted", Self::Sorted, sorted::windows),
-    ];
-
-    /// The name of the scheme.
-    pub fn name(self) -> &'static str {
-        Self::ALL[self as usize].0
-    }
-
-    pub(super) fn windows(self) -> Windows {
-        Self::ALL[self as usize].2
-    }
 }
 
 /// The valid numbers of words or letters of a window.
@@ -112,7 +128,7 @@ impl WindowShape {
     fn parse(term: &SchemeTerm, run: Run) -> Result<Self, String> {
         let name = term.name.as_str();
         let parameter = term.argument.as_deref();
-        if let Some(&(_, kind, _)) = Kind::ALL.iter().find(|row| row.0 == name) {
+        if let Some(&kind) = RUNS.iter().find(|run| run.name == name) {
             let Some(parameter) = parameter else {
                 return Ok(Self::Run {
                     kind,
@@ -132,16 +148,11 @@ impl WindowShape {
                 interleave,
             });
         }
-        let few = |default: u32| parameter.map_or(Ok(default), |parameter| number(parameter, &FEW));
-        match name {
-            "spaced" => Mask::parse(parameter.unwrap_or(super::spaced::DEFAULT)).map(Self::Spaced),
-            "context" => few(context::DEFAULT).map(Self::Context),
-            "letters" => few(letters::DEFAULT).map(Self::Letters),
-            "minhash" => {
-                Err("a print of the whole document, which has no blots; dedup-blot makes it, alone, for dedup-query history".to_owned())
-            }
-            _ => Err(format!("no scheme '{term}'; there are {}", TABLE.map(|row| row.0).join(", "))),
-        }
+        let (.., read) = TABLE.iter().find(|row| row.0 == name).ok_or_else(|| {
+            let names: Vec<_> = names_and_help().map(|(name, _)| name).collect();
+            format!("no scheme '{term}'; there are {}", names.join(", "))
+        })?;
+        read(parameter)
     }
 
     /// The number of tokens from the first to the last, if all windows have the same.
@@ -155,13 +166,7 @@ impl WindowShape {
 
     /// Whether documents that share a blot share its text verbatim.
     pub fn is_verbatim(&self) -> bool {
-        matches!(
-            self,
-            Self::Run {
-                kind: Kind::Ordered,
-                ..
-            }
-        )
+        matches!(self, Self::Run { kind, .. } if **kind == ordered::ORDERED)
     }
 }
 
@@ -172,17 +177,22 @@ impl fmt::Display for WindowShape {
                 kind,
                 k,
                 interleave: 1,
-            } => write!(f, "{}:{k}", kind.name()),
+            } => write!(f, "{}:{k}", kind.name),
             Self::Run {
                 kind,
                 k,
                 interleave,
-            } => write!(f, "{}:{k}x{interleave}", kind.name()),
+            } => write!(f, "{}:{k}x{interleave}", kind.name),
             Self::Spaced(mask) => write!(f, "spaced:{}", mask.name()),
             Self::Context(n) => write!(f, "context:{n}"),
             Self::Letters(n) => write!(f, "letters:{n}"),
         }
     }
+}
+
+/// A number of words or letters of a window.
+fn few(parameter: Option<&str>, default: u32) -> Result<u32, String> {
+    parameter.map_or(Ok(default), |parameter| number(parameter, &FEW))
 }
 
 fn number(text: &str, range: &RangeInclusive<u32>) -> Result<u32, String> {
@@ -245,7 +255,7 @@ pub fn verbatim(windows: &WindowSchemes) -> Option<(usize, u32)> {
 
 /// Whether some name omits the length of its windows.
 pub fn omits_window_length(windows: &WindowSchemes) -> bool {
-    let is_open = |shape: &SchemeTerm| Kind::ALL.iter().any(|row| shape.is_plain(row.0));
+    let is_open = |shape: &SchemeTerm| RUNS.iter().any(|run| shape.is_plain(run.name));
     windows.0.iter().any(|window| is_open(&window.shape))
 }
 

@@ -4,7 +4,14 @@
 //! order as sorting would be, and the next window takes one addition and one subtraction. A word
 //! that occurs twice counts twice, where it would cancel with XOR. At the end the bits are mixed.
 
-use super::{seed, stir};
+use super::{seed, shape::RunScheme, stir};
+
+/// The scheme.
+pub static SORTED: RunScheme = RunScheme {
+    name: "sorted",
+    help: "K tokens in any order; a word that occurs twice counts twice",
+    windows,
+};
 
 /// Appends a number for each window of `k` hashes, or one for all of them if there are fewer.
 pub fn windows(hashes: &[u64], k: usize, out: &mut Vec<u64>) {

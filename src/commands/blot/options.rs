@@ -159,7 +159,7 @@ impl BlotOptions {
                     },
                 ],
             ) if scheme.as_ref().is_none_or(schemes::omits_window_length) => (
-                scheme.unwrap_or_else(|| kind.name().into()),
+                scheme.unwrap_or_else(|| kind.name.into()),
                 k.or(Some(*k_found)),
                 interleave.or(Some(*found)),
             ),
