@@ -49,22 +49,17 @@ impl FromStr for Threshold {
 impl Threshold {
     /// The least value of a score that counts. One that the score cannot have is an error.
     pub fn of_score(self, score: Score) -> Result<f64, anyhow::Error> {
-        match score {
-            Score::Containment
-            | Score::Jaccard
-            | Score::S2
-            | Score::S3
-            | Score::S4
-            | Score::Inclusion => self.ensure_in(name(score), 0.0..=1.0),
-            Score::S1 | Score::Rarity => match self.percent {
-                Some(percent) => {
-                    let (name, usual) = (name(score), score.default_threshold());
-                    bail!(
-                        "--threshold {percent}%: {name} is a count, not a share; give a number such as {usual}"
-                    )
-                }
-                None => Ok(self.value),
-            },
+        if !score.is_count() {
+            return self.ensure_in(name(score), 0.0..=1.0);
+        }
+        match self.percent {
+            Some(percent) => {
+                let (name, usual) = (name(score), score.default_threshold());
+                bail!(
+                    "--threshold {percent}%: {name} is a count, not a share; give a number such as {usual}"
+                )
+            }
+            None => Ok(self.value),
         }
     }
 

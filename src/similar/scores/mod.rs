@@ -86,7 +86,8 @@ macro_rules! scores {
                 }
             }
 
-            fn is_count(self) -> bool {
+            /// Whether it counts blots, and has no highest value; otherwise it is a share from 0 to 1.
+            pub fn is_count(self) -> bool {
                 match self {
                     $(Self::$score => <$formula as ScoreFormula>::IS_COUNT,)*
                     $(Self::$internal => <$internal_formula as ScoreFormula>::IS_COUNT,)*
