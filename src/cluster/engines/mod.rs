@@ -27,7 +27,7 @@ use std::{
 };
 
 /// All engines; the first is the default.
-pub const ENGINES: [EngineEntry; 3] = [
+pub const ENGINES: &[EngineEntry] = &[
     EngineEntry {
         name: "local",
         help: "Processes of this machine",
