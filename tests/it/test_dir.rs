@@ -43,9 +43,18 @@ impl TestDir {
         fs::read(self.path(name)).unwrap()
     }
 
+    /// Where programs keep texts that they extracted: never in the home directory of a developer. It is hidden, so
+    /// that a walk of the directory does not find it.
+    pub fn cache(&self) -> PathBuf {
+        self.path(".cache")
+    }
+
     pub fn command(&self, tool: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(cargo_bin(tool));
-        command.args(arguments).current_dir(self.dir.path());
+        command
+            .args(arguments)
+            .env("XDG_CACHE_HOME", self.cache())
+            .current_dir(self.dir.path());
         command
     }
 
@@ -76,6 +85,7 @@ impl TestDir {
             Command::new("bash")
                 .args(["-c", line])
                 .env("PATH", search_path())
+                .env("XDG_CACHE_HOME", self.cache())
                 .current_dir(self.dir.path())
                 .stdin(Stdio::null())
                 .output()

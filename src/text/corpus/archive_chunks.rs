@@ -6,7 +6,6 @@ use super::{
         ArchiveFormat, ArchiveInput, MEMBER_MARK, Member, MemberFault, Members, most_member_bytes,
     },
     chunk::{Chunk, ChunkIter, LEFT_OUT},
-    encoding::TextEncoding,
     format::Parts,
     opener::{Candidate, Opened, Opener, file_problem},
     skipped_kind::{SkippedKind, is_binary},
@@ -90,7 +89,6 @@ impl ArchiveChunks {
     ) -> io::Result<Opened> {
         let options = &self.opener.options;
         let (packing, input) = unpack(content.into_input()?)?;
-        let (_, input) = TextEncoding::new(options).decode_input(input)?;
         let sniffed = Sniffed::of_file(input, options.max_document)?;
         Ok(self.opener.open(Candidate {
             id: id.clone(),

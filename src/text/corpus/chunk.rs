@@ -110,6 +110,8 @@ pub struct Container {
     pub file: Arc<str>,
     /// The format of its records. A binary stream has those of NDJSON, in another form.
     pub records: Records,
+    /// The encoding that it is decoded from, if it is not UTF-8.
+    pub decoded: Option<&'static str>,
     /// A regular file that is not packed, so that its lines can be read again where they are.
     pub is_on_disk: bool,
     /// A pipe or a terminal: complete records are passed on before waiting for more.

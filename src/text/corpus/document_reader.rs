@@ -149,6 +149,7 @@ impl DocumentReader {
         };
         if let Chunk::Opened(of) = &chunk {
             self.kinds.push(of.records.name());
+            self.decoded.extend(of.decoded);
         }
         let is_stream = matches!(&chunk, Chunk::Opened(of) if of.header.is_some());
         let mut account = Account::default();

@@ -12,10 +12,7 @@ use super::{
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
 use encoding_rs_io::DecodeReaderBytesBuilder;
-use std::{
-    borrow::Cow,
-    io::{self, BufReader, Cursor, Read},
-};
+use std::{borrow::Cow, io::BufReader};
 
 /// Which encoding texts are in.
 #[derive(Debug, Clone, Copy)]
@@ -91,42 +88,53 @@ impl TextEncoding {
         super::document_reader::ensure_utf8(bytes, self.lossy).map(|()| Decoded::Utf8)
     }
 
-    /// An input of many records as UTF-8, and whether that took decoding. Only a mark at the beginning, or what the
-    /// user says, counts here: records come by one by one.
-    pub fn decode_input(self, mut input: Input) -> io::Result<(bool, Input)> {
-        let mut head = Vec::new();
-        input.by_ref().take(4).read_to_end(&mut head)?;
-        let encoding = match &head[..] {
-            [0xff, 0xfe, 0, 0] => None,
-            [0xff, 0xfe, ..] => Some(UTF_16LE),
-            [0xfe, 0xff, ..] => Some(UTF_16BE),
-            _ => self.named.filter(|&named| named != UTF_8),
-        };
-        let input = Cursor::new(head).chain(input);
-        let Some(encoding) = encoding else {
-            return Ok((false, Box::new(input)));
-        };
-        let decoder = DecodeReaderBytesBuilder::new()
-            .encoding(Some(encoding))
-            .build(input);
-        Ok((true, Box::new(BufReader::new(decoder))))
+    /// The encoding of an input of many records, if it must be decoded. Only UTF-16, or what the user says, counts
+    /// here: records come one by one.
+    pub fn of_records(self, head: &[u8]) -> Option<&'static Encoding> {
+        if head.starts_with(&[0xff, 0xfe, 0, 0]) {
+            return None;
+        }
+        of_utf16(head).or_else(|| self.named.filter(|&named| named != UTF_8))
     }
 }
 
-/// The encoding of bytes that are not UTF-8, if they leave no doubt.
-fn guess(bytes: &[u8]) -> Option<&'static Encoding> {
+/// An input as UTF-8.
+pub(super) fn decode_input(encoding: &'static Encoding, input: Input) -> Input {
+    let decoder = DecodeReaderBytesBuilder::new()
+        .encoding(Some(encoding))
+        .build(input);
+    Box::new(BufReader::new(decoder))
+}
+
+/// UTF-16, by a byte-order mark or by its zero bytes.
+fn of_utf16(bytes: &[u8]) -> Option<&'static Encoding> {
     match bytes {
         [0xff, 0xfe, 0, 0, ..] => return None,
         [0xff, 0xfe, ..] => return Some(UTF_16LE),
         [0xfe, 0xff, ..] => return Some(UTF_16BE),
         _ => {}
     }
+    if wide_kind(bytes) != Some(SkippedKind::Utf16) {
+        return None;
+    }
+    let zeros = |at: usize| {
+        let bytes = bytes.iter().skip(at).step_by(2);
+        bytes.filter(|&&byte| byte == 0).count()
+    };
+    Some(if zeros(1) > zeros(0) {
+        UTF_16LE
+    } else {
+        UTF_16BE
+    })
+}
+
+/// The encoding of bytes that are not UTF-8, if they leave no doubt.
+fn guess(bytes: &[u8]) -> Option<&'static Encoding> {
+    if let Some(encoding) = of_utf16(bytes) {
+        return Some(encoding);
+    }
     if bytes.contains(&0) {
-        let is_wide = wide_kind(bytes) == Some(SkippedKind::Utf16);
-        let first_is_zero = bytes.iter().step_by(2).filter(|&&byte| byte == 0).count();
-        let second_is_zero = bytes.iter().skip(1).step_by(2).filter(|&&byte| byte == 0);
-        let is_little = second_is_zero.count() > first_is_zero;
-        return is_wide.then_some(if is_little { UTF_16LE } else { UTF_16BE });
+        return None;
     }
     let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
     detector.feed(bytes, true);
@@ -178,6 +186,7 @@ fn script(letter: char) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Cursor, Read};
 
     fn decode(
         bytes: &[u8],
@@ -283,9 +292,11 @@ mod tests {
             .flat_map(u16::to_le_bytes)
             .collect();
         let encoding = TextEncoding::new(&Options::default());
-        let (is_decoded, mut input) = encoding.decode_input(Box::new(Cursor::new(wide))).unwrap();
+        let encoding = encoding.of_records(&wide).unwrap();
         let mut read = String::new();
-        input.read_to_string(&mut read).unwrap();
-        assert_eq!((is_decoded, read.as_str()), (true, text));
+        decode_input(encoding, Box::new(Cursor::new(wide)))
+            .read_to_string(&mut read)
+            .unwrap();
+        assert_eq!((encoding.name(), read.as_str()), ("UTF-16LE", text));
     }
 }

@@ -16,6 +16,7 @@ use super::{
     archive_chunks::ArchiveChunks,
     chunk::{Chunk, ChunkIter, Chunks, Container},
     convert::Converter,
+    encoding::{TextEncoding, decode_input},
     format::{FormatInput, Parts, Probe, Records, one_part},
     selection::Selection,
     sequence::RecordFault,
@@ -32,6 +33,7 @@ use crate::{
         stream::{BlockReader, Header, MAGIC},
     },
 };
+use encoding_rs::Encoding;
 use std::{
     fs::File,
     iter,
@@ -93,7 +95,7 @@ impl Opener {
     }
 
     /// Opens an input, as far as its beginning tells what it is.
-    pub fn open(self: &Arc<Self>, candidate: Candidate) -> Opened {
+    pub fn open(self: &Arc<Self>, mut candidate: Candidate) -> Opened {
         let head = &candidate.sniffed.head;
         let records = self.options.records;
         if head.starts_with(&MAGIC) {
@@ -111,6 +113,11 @@ impl Opener {
         if let Some(format) = ArchiveFormat::of(head) {
             return self.open_archive(format, candidate);
         }
+        let encoding = TextEncoding::new(&self.options).of_records(head);
+        if let Some(encoding) = encoding {
+            let (head, _, _) = encoding.decode(&candidate.sniffed.head);
+            candidate.sniffed.head = head.into_owned().into_bytes();
+        }
         let probe = Probe {
             named: Records::of_name(&candidate.name),
             name: &candidate.name,
@@ -119,7 +126,10 @@ impl Opener {
             options: &self.options,
         };
         match records.or_else(|| Records::recognise(&probe)) {
-            Some(records) if records != Records::Text => self.open_records(candidate, records),
+            Some(records) if records != Records::Text => {
+                let encoding = encoding.filter(|_| records.is_text());
+                self.open_records(candidate, records, encoding)
+            }
             _ => Opened::Document(candidate),
         }
     }
@@ -175,7 +185,13 @@ impl Opener {
         }
     }
 
-    fn open_records(&self, candidate: Candidate, records: Records) -> Opened {
+    /// `encoding`: what the records must be decoded from.
+    fn open_records(
+        &self,
+        candidate: Candidate,
+        records: Records,
+        encoding: Option<&'static Encoding>,
+    ) -> Opened {
         let Candidate {
             id,
             file,
@@ -194,15 +210,18 @@ impl Opener {
             let what = "a stream inside an archive; unpack it first";
             return Opened::Skipped(SkippedFile::damaged(file, what, is_named));
         }
+        let disk = disk.filter(|_| encoding.is_none());
         let of = Container {
+            decoded: encoding.map(Encoding::name),
             is_on_disk: disk.is_some() && matches!(records, Records::Ndjson | Records::Lines),
             ..container(&id, &file, !is_regular, records, header.clone())
         };
         let of = Arc::new(of);
-        let input = FormatInput {
-            input: sniffed.input,
-            disk,
+        let input = match encoding {
+            Some(encoding) => decode_input(encoding, sniffed.input),
+            None => sniffed.input,
         };
+        let input = FormatInput { input, disk };
         match records.format().open(of.clone(), input, &self.options) {
             Ok(parts) => Opened::Records {
                 header: header.map(|header| (header, Place::file(file))),
@@ -283,6 +302,7 @@ fn container(
         id: id.clone(),
         file: file.clone(),
         records,
+        decoded: None,
         is_on_disk: false,
         is_live,
         header,

@@ -8,7 +8,6 @@ use super::{
     Options,
     archive::ArchiveFormat,
     chunk::READ_BYTES,
-    encoding::TextEncoding,
     skipped_kind::BOM,
     unpack::{Input, Once, Packing, peek, unpack},
     walk::FileEntry,
@@ -33,8 +32,6 @@ pub struct Sniffed {
     is_whole: bool,
     /// What the input is packed in.
     pub packing: Packing,
-    /// It is in another encoding, and was decoded.
-    pub is_decoded: bool,
     /// As if the head had not been read.
     pub input: Input,
 }
@@ -51,21 +48,12 @@ impl Sniffed {
                 Once::new(entry.open()?),
             ))?
         };
-        let (is_decoded, input) = if entry.is_regular || options.encoding.is_some() {
-            TextEncoding::new(options).decode_input(input)?
-        } else {
-            (false, input)
-        };
         let sniffed = if entry.is_regular {
             Self::of_file(input, most_bytes)?
         } else {
             Self::of_pipe(input, most_bytes)?
         };
-        Ok(Self {
-            packing,
-            is_decoded,
-            ..sniffed
-        })
+        Ok(Self { packing, ..sniffed })
     }
 
     /// Whether the first bytes of a file that is not packed let it be more than one document. A file that cannot be read is not one to look at here.
@@ -135,7 +123,6 @@ impl Sniffed {
                 has_bom,
                 is_whole,
                 packing: Packing::Plain,
-                is_decoded: false,
                 input: Box::new(input),
             });
         }
@@ -154,7 +141,6 @@ impl Sniffed {
             has_bom,
             is_whole,
             packing: Packing::Plain,
-            is_decoded: false,
             input,
         }
     }
@@ -222,7 +208,10 @@ fn is_undecided(head: &[u8]) -> bool {
         .trim_ascii_start()
         .strip_prefix(b"[")
         .is_some_and(|rest| rest.trim_ascii().is_empty());
+    // The mark of UTF-16.
+    let may_be_wide = matches!(head, [0xff] | [0xfe]);
     may_be_bom
+        || may_be_wide
         || may_be_array
         || (rest.len() < MAGIC.len() && (MAGIC.starts_with(rest) || rest.trim_ascii().is_empty()))
 }

@@ -376,7 +376,7 @@ impl Source {
         if entry.is_stdin() && sniffed.is_empty() && self.opener.options.records.is_none() {
             return Ok(None);
         }
-        let is_plain = entry.is_regular && sniffed.packing == Packing::Plain && !sniffed.is_decoded;
+        let is_plain = entry.is_regular && sniffed.packing == Packing::Plain;
         let candidate = Candidate {
             id: entry.id.clone(),
             file: entry.name(),

@@ -88,7 +88,7 @@ fn samples_of_all_programs_have_the_same_words() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap();
         let bytes = std::fs::read(&path).unwrap();
-        // The others are texts, and files of many records.
+        // The others are texts, tables and web archives.
         let Some(kind) = kind_named(&bytes, name) else {
             continue;
         };

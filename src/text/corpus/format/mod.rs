@@ -84,6 +84,11 @@ impl Records {
         Self::NAMES.iter().find(is_it).map_or("", |(name, _)| name)
     }
 
+    /// Whether it is text, which may be in any encoding.
+    pub(super) fn is_text(self) -> bool {
+        !matches!(self, Self::Parquet | Self::Warc)
+    }
+
     /// How files of this format are read.
     pub(super) fn format(self) -> &'static dyn InputFormat {
         let is_it = |format: &&dyn InputFormat| format.records() == self;
