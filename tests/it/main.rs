@@ -27,6 +27,7 @@ mod index_faults;
 mod index_safety;
 mod index_tokenization;
 mod input_account;
+mod input_kinds;
 mod pair_filters;
 mod passages;
 mod passages_of_ndjson;

@@ -113,7 +113,7 @@ impl Sniffed {
         let (mut head, mut input) = peek(input, is_undecided)?;
         let has_bom = head.starts_with(BOM);
         if has_bom {
-            input.consume(BOM.len());
+            input.read_exact(&mut [0; BOM.len()])?;
             head.drain(..BOM.len());
         }
         if !head.trim_ascii_start().starts_with(b"{") {

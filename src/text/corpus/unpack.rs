@@ -243,6 +243,14 @@ pub fn peek<R: BufRead>(
     needs_more: impl Fn(&[u8]) -> bool,
 ) -> io::Result<(Vec<u8>, Peeked<R>)> {
     let mut head = Vec::new();
+    if needs_more(&head)
+        && let Ok(first) = input.fill_buf()
+        && let Some(enough) = (1..=first.len()).find(|&count| !needs_more(&first[..count]))
+    {
+        // What came at once stays together, for those who look at more of it.
+        head.extend_from_slice(&first[..enough]);
+        return Ok((head, Cursor::new(Vec::new()).chain(input)));
+    }
     while needs_more(&head) {
         match input.fill_buf() {
             Ok([]) => break,

@@ -1,0 +1,704 @@
+//! Every kind of file that people have: the same text gives the same tokens in each, and bad files are named.
+
+use crate::test_dir::{RunResult, TestDir, records, root};
+use serde_json::Value;
+use std::fs;
+
+/// A text of the samples, which many kinds of files hold.
+const TEXT: &str = "Pilots of the old harbour kept a book of tides, and every captain who came in from the north asked to see it before he dropped anchor.";
+
+fn sample(name: &str) -> Vec<u8> {
+    fs::read(root().join("testdata/corpus-kinds").join(name)).unwrap()
+}
+
+/// Functions that make archives, for the scripts below.
+const PYTHON: &str = r#"
+import io, os, struct, sys, tarfile, zipfile
+K = sys.argv[1] + "/"
+def sample(name): return open(K + name, "rb").read()
+def zipped(files):
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files: archive.writestr(name, content)
+    return made.getvalue()
+def tarred(files, mode="w"):
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode=mode) as archive:
+        for name, content in files:
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return made.getvalue()
+def write(name, content):
+    os.makedirs(os.path.dirname(name) or ".", exist_ok=True)
+    open(name, "wb").write(content if isinstance(content, bytes) else content.encode())
+"#;
+
+/// Runs a script of Python in the directory of a test.
+fn python(work: &TestDir, script: &str) {
+    work.write(".make.py", format!("{PYTHON}{script}"));
+    let samples = root().join("testdata/corpus-kinds");
+    work.shell(&format!("python3 .make.py {}", samples.display()))
+        .ok();
+}
+
+/// Whether a program is installed; a test that needs another one says that it was skipped.
+fn has(work: &TestDir, program: &str) -> bool {
+    let is_there = work.shell(&format!("command -v {program}")).code() == 0;
+    if !is_there {
+        eprintln!("skipped: no {program}; scripts/dev/install-deps installs it");
+    }
+    is_there
+}
+
+/// The ids and the hashes of the documents of a stream.
+fn hashes(ran: &RunResult) -> Vec<(String, String)> {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let of = |record: &Value| Some((text(&record["doc"])?, text(&record["hash"])?));
+    records(&ran.0.stdout).iter().filter_map(of).collect()
+}
+
+#[track_caller]
+fn assert_one_hash(ran: &RunResult, documents: usize) {
+    assert_eq!(ran.code(), 0, "{}", ran.stderr());
+    let hashes = hashes(ran);
+    assert_eq!(hashes.len(), documents, "{hashes:?}");
+    for (id, hash) in &hashes {
+        assert_eq!(*hash, hashes[0].1, "{id}");
+    }
+}
+
+#[test]
+fn the_same_text_in_every_kind_has_the_same_hash() {
+    let work = TestDir::new();
+    let kinds = [
+        "ebooklib.epub",
+        "expected.txt",
+        "libreoffice.docx",
+        "libreoffice.fodt",
+        "libreoffice.odt",
+        "libreoffice.rtf",
+        "pandoc.docx",
+        "pandoc.odt",
+        "pandoc.rtf",
+        "python-docx.docx",
+        "python-pptx.pptx",
+    ];
+    for name in kinds {
+        work.write(&format!("c/{name}"), sample(name));
+        // Without an ending the first bytes tell.
+        work.write(&format!("bare/{}", name.replace('.', "-")), sample(name));
+    }
+    assert_one_hash(&work.run("dedup-tokenize", &["c"]), kinds.len());
+    assert_one_hash(&work.run("dedup-tokenize", &["bare"]), kinds.len());
+    for name in kinds {
+        let ran = work.run_with("dedup-tokenize", &["c/expected.txt", "-"], &sample(name));
+        assert_one_hash(&ran, 2);
+    }
+}
+
+const ROW_IDS: [&str; 6] = ["plain", "quotes", "unicode", "empty", "again", "long"];
+
+#[test]
+fn rows_of_tables_are_the_same_in_every_format() {
+    let work = TestDir::new();
+    let expected = hashes(&work.run_with("dedup-tokenize", &[], &sample("compact.json")));
+    let ids: Vec<_> = expected.iter().map(|(id, _)| id.as_str()).collect();
+    assert_eq!(ids, ROW_IDS);
+    for name in [
+        "indented.json",
+        "zstd.parquet",
+        "snappy.parquet",
+        "gzip.parquet",
+        "brotli.parquet",
+        "lz4.parquet",
+        "dictionary-v2.parquet",
+        "delta-byte-array.parquet",
+        "list.parquet",
+        "pandas.csv",
+        "pyarrow.csv",
+        "python-excel.csv",
+        "python.tsv",
+    ] {
+        work.write(name, sample(name));
+        let ran = work.run("dedup-tokenize", &[name]);
+        assert_eq!(
+            (ran.code(), hashes(&ran)),
+            (0, expected.clone()),
+            "{name}: {}",
+            ran.stderr()
+        );
+        // From a pipe, a table of text needs its format: any text has commas.
+        let ending = name.rsplit('.').next().unwrap();
+        let flags = match ending {
+            "csv" | "tsv" => &["--records", ending][..],
+            _ => &[],
+        };
+        let ran = work.run_with("dedup-tokenize", flags, &sample(name));
+        assert_eq!(
+            (ran.code(), hashes(&ran)),
+            (0, expected.clone()),
+            "{name} from a pipe: {}",
+            ran.stderr()
+        );
+    }
+}
+
+#[test]
+fn web_archives_are_read_packed_and_plain() {
+    let work = TestDir::new();
+    for name in ["pages.warc", "texts.warc.wet"] {
+        work.write(name, sample(name));
+        let plain = hashes(&work.run("dedup-tokenize", &[name]));
+        assert!(plain.len() >= 6, "{name}: {plain:?}");
+        assert_eq!(plain[0].0, "https://example.org/plain");
+        work.shell(&format!("gzip -k {name}")).ok();
+        let packed = work.run("dedup-tokenize", &[&format!("{name}.gz")]);
+        assert_eq!((packed.code(), hashes(&packed)), (0, plain), "{name}");
+    }
+}
+
+#[test]
+fn archives_in_archives_are_read_to_a_depth() {
+    let work = TestDir::new();
+    python(
+        &work,
+        r#"
+inner = zipped([("b/c.docx", sample("pandoc.docx")), ("b/t.txt", "some words")])
+write("nest.tar.xz", tarred([("x/a.zip", inner), ("plain.txt", b"plain words")], "w:xz"))
+deep = b"the deepest words"
+for level in range(6): deep = zipped([("level-%d" % level, deep)])
+write("deep.zip", deep)
+"#,
+    );
+    let expected = [
+        "nest.tar.xz!/x/a.zip!/b/c.docx",
+        "nest.tar.xz!/x/a.zip!/b/t.txt",
+        "nest.tar.xz!/plain.txt",
+    ];
+    let ran = work.run("dedup-tokenize", &["nest.tar.xz"]);
+    ran.ok();
+    assert_eq!(ran.docs(), expected);
+    assert_eq!(
+        ran.accounts(),
+        ["dedup-tokenize: read 3 documents in 3 files (500 bytes); kinds: docx 1, text 2"]
+    );
+    let piped = work.run_with("dedup-tokenize", &[], &work.read("nest.tar.xz"));
+    piped.ok();
+    assert_eq!(
+        piped.docs(),
+        expected.map(|id| id.replace("nest.tar.xz", "-"))
+    );
+    let ran = work.run("dedup-tokenize", &["deep.zip"]);
+    let first = "dedup-tokenize: deep.zip!/level-4!/level-3!/level-2!/level-1: left out: nested too deeply; unpack it first\n";
+    assert!(
+        ran.code() == 2 && ran.stderr().starts_with(first),
+        "{}",
+        ran.stderr()
+    );
+}
+
+#[test]
+fn every_compression_is_read_alone_in_members_and_in_layers() {
+    let work = TestDir::with(&[("a.txt", "some words"), ("p1", "some "), ("p2", "words")]);
+    for (program, ending) in [
+        ("gzip", "gz"),
+        ("zstd -q", "zst"),
+        ("xz", "xz"),
+        ("bzip2", "bz2"),
+        ("lz4 -q", "lz4"),
+    ] {
+        if !has(&work, program.split(' ').next().unwrap()) {
+            continue;
+        }
+        work.shell(&format!(
+            "rm -rf c && mkdir c && cp a.txt c && {program} -c a.txt > c/one.txt.{ending} && {program} -c a.txt > c/unnamed && \
+             ({program} -c p1; {program} -c p2) > c/two.txt.{ending} && gzip -c c/one.txt.{ending} | xz > c/layers.txt.{ending}.gz.xz"
+        ))
+        .ok();
+        assert_one_hash(&work.run("dedup-tokenize", &["c"]), 5);
+        let piped = work.run_with(
+            "dedup-tokenize",
+            &["a.txt", "-"],
+            &work.read(&format!("c/two.txt.{ending}")),
+        );
+        assert_one_hash(&piped, 2);
+    }
+}
+
+#[test]
+fn fields_are_found_by_dotted_paths_in_lines_and_tables() {
+    let work = TestDir::with(&[(
+        "a.jsonl",
+        "{\"meta\":{\"body\":\"some words\",\"key\":\"x\"}}\n",
+    )]);
+    let flags = ["--text-field", "meta.body", "--id-field", "meta.key"];
+    let ran = work.run("dedup-tokenize", &[&flags[..], &["a.jsonl"]].concat());
+    ran.ok();
+    assert_eq!(ran.docs(), ["x"]);
+    work.write(
+        "a.json",
+        "[{\"meta\":{\"body\":\"some words\",\"key\":\"y\"}}]",
+    );
+    let ran = work.run("dedup-tokenize", &[&flags[..], &["a.json"]].concat());
+    ran.ok();
+    assert_eq!(ran.docs(), ["y"]);
+}
+
+/// Such a data set has its rows in numbered files below data/, and no column that is an id.
+#[test]
+fn rows_without_an_id_are_called_by_file_and_row() {
+    let work = TestDir::new();
+    for number in 0..2 {
+        let name = format!("set/data/train-{number:05}-of-00002.parquet");
+        work.write(&name, sample("zstd.parquet"));
+    }
+    work.write("set/README.md", "A data set.");
+    let ran = work.run("dedup-tokenize", &["--id-field", "none", "set/data"]);
+    ran.ok();
+    let row = |file: u32, row: u32| format!("set/data/train-{file:05}-of-00002.parquet:{row}");
+    let expected: Vec<_> = (0..2)
+        .flat_map(|file| (1..=6).map(move |number| row(file, number)))
+        .collect();
+    assert_eq!(ran.docs(), expected);
+}
+
+const GERMAN: &str =
+    "Die Prüfung der Größe: schöne Bücher über Österreich, während die Gäste Käse äßen.\n";
+const CZECH: &str =
+    "Příliš žluťoučký kůň úpěl ďábelské ódy, řekl učitel žákům v předminulém století.\n";
+const RUSSIAN: &str = "Все люди рождаются свободными и равными в своем достоинстве и правах.\n";
+
+#[test]
+fn texts_in_other_encodings_are_decoded_and_counted() {
+    for (text, encoding, counted) in [
+        (GERMAN, "UTF-16", "UTF-16LE"),
+        (GERMAN, "UTF-16BE", "UTF-16BE"),
+        (GERMAN, "WINDOWS-1252", "windows-1252"),
+        (CZECH, "WINDOWS-1250", "windows-1250"),
+        (RUSSIAN, "KOI8-R", "KOI8-"),
+    ] {
+        let work = TestDir::with(&[("c/a.txt", text)]);
+        work.shell(&format!(
+            "iconv -t {encoding} c/a.txt > c/b.txt && (cd c && zip -q z.zip b.txt)"
+        ))
+        .ok();
+        let ran = work.run("dedup-tokenize", &["c"]);
+        assert_one_hash(&ran, 3);
+        let account = ran.accounts().concat();
+        assert!(
+            account.contains(&format!("; decoded: {counted}")),
+            "{account}"
+        );
+        // A text is decoded once, wherever it is, and archives are not decoded.
+        let flags = ["--encoding", encoding, "c/z.zip", "c/b.txt", "-"];
+        let ran = work.run_with("dedup-tokenize", &flags, &work.read("c/b.txt"));
+        assert_one_hash(&ran, 3);
+        let plain = work.run("dedup-tokenize", &["c/a.txt"]);
+        assert_eq!(hashes(&ran)[0].1, hashes(&plain)[0].1, "{encoding}");
+    }
+    let ran = TestDir::new().run("dedup-tokenize", &["--encoding", "klingon"]);
+    assert_eq!(ran.code(), 2);
+    assert!(ran.stderr().contains("klingon"), "{}", ran.stderr());
+}
+
+/// Excel writes "Unicode text" as tab-separated UTF-16.
+#[test]
+fn a_table_in_utf16_is_read() {
+    let work = TestDir::with(&[("a.tsv", "id\ttext\n1\tgrößer\n2\t\"in\nlines\"\n")]);
+    work.shell("iconv -t UTF-16 a.tsv > wide.tsv").ok();
+    let expected = hashes(&work.run("dedup-tokenize", &["a.tsv"]));
+    let ran = work.run("dedup-tokenize", &["wide.tsv"]);
+    assert_eq!((ran.code(), hashes(&ran)), (0, expected.clone()));
+    assert!(ran.accounts().concat().contains("decoded: UTF-16LE 1"));
+    let ran = work.run_with(
+        "dedup-tokenize",
+        &["--records", "tsv"],
+        &work.read("wide.tsv"),
+    );
+    assert_eq!((ran.code(), hashes(&ran)), (0, expected));
+}
+
+#[test]
+fn globs_choose_files_in_directories_and_archives() {
+    let work = TestDir::new();
+    python(
+        &work,
+        r#"
+files = [("a.txt", "one"), ("b.md", "two"), ("sub/c.txt", "three"), ("sub/skip/d.txt", "four"), (".hidden.txt", "five")]
+for name, text in files: write("c/" + name, text)
+write("c/.gitignore", "skip/\n")
+write("z.zip", zipped(files))
+"#,
+    );
+    let docs = |flags: &[&str]| {
+        let ran = work.run(
+            "dedup-tokenize",
+            &[flags, &["--relative", "c", "z.zip"]].concat(),
+        );
+        assert_eq!(ran.code(), 0, "{flags:?}: {}", ran.stderr());
+        ran.docs().join(" ")
+    };
+    assert_eq!(
+        docs(&["--include", "*.txt"]),
+        "a.txt sub/c.txt sub/skip/d.txt z.zip!/a.txt z.zip!/sub/c.txt z.zip!/sub/skip/d.txt"
+    );
+    assert_eq!(
+        docs(&["--exclude", "sub/", "--exclude", "*.md"]),
+        "a.txt z.zip!/a.txt"
+    );
+    assert!(docs(&["--gitignore"]).starts_with("a.txt b.md sub/c.txt z.zip"));
+    assert!(docs(&["--hidden"]).contains(".hidden.txt"));
+}
+
+#[test]
+fn sync_follows_members_of_archives_and_remembers_the_selection() {
+    let work = TestDir::new();
+    let pack = |text: &str| {
+        python(
+            &work,
+            &format!(
+                "write('c/z.zip', zipped([('a.txt', 'the first member'), ('b.txt', '{text}'), ('n.md', 'a note')]))"
+            ),
+        );
+    };
+    pack("before the change");
+    work.write("c/plain.txt", "a plain file");
+    work.run("dedup-index", &["build", "-q", "-o", "idx", "c/plain.txt"])
+        .ok();
+    let flags = [
+        "sync",
+        "idx",
+        "--include",
+        "*.txt",
+        "--include",
+        "*.zip",
+        "c",
+    ];
+    work.run("dedup-index", &flags).ok();
+    let ids = || {
+        let dump = work.run("dedup-index", &["dump", "idx"]).ok_text();
+        [
+            "c/z.zip!/a.txt",
+            "c/z.zip!/b.txt",
+            "c/z.zip!/n.md",
+            "c/plain.txt",
+        ]
+        .map(|id| dump.contains(&format!("\"{id}\"")))
+    };
+    assert_eq!(ids(), [true, true, false, true]);
+    pack("after the change of this member");
+    let ran = work.run("dedup-index", &flags);
+    ran.ok();
+    assert!(
+        ran.accounts().concat().contains("read 2 documents"),
+        "{}",
+        ran.accounts().concat()
+    );
+    let ran = work.run("dedup-index", &["sync", "idx", "--include", "*.md", "c"]);
+    assert_eq!(ran.code(), 2, "{}", ran.stderr());
+    assert!(ran.stderr().contains("include"), "{}", ran.stderr());
+    assert_eq!(ids(), [true, true, false, true]);
+}
+
+/// Passages are found by the id of a document in every kind, and offsets refer to the extracted text.
+#[test]
+fn passages_are_found_in_every_kind() {
+    let work = TestDir::new();
+    python(
+        &work,
+        r#"
+text = sample("expected.txt").decode()
+line = " ".join(text.split())
+write("query.txt", "Some words of my own come first. " + line)
+write("docx/a.docx", sample("pandoc.docx"))
+write("zip/a.zip", zipped([("in/a.txt", text), ("in/b.docx", sample("pandoc.docx"))]))
+write("csv/a.csv", 'id,text\nrow1,"%s"\n' % line.replace('"', '""'))
+write("wide/a.txt", text.encode("utf-16"))
+body = line.encode()
+write("warc/a.warc", b"WARC/1.0\r\nWARC-Type: conversion\r\nWARC-Target-URI: https://example.org/a\r\nContent-Length: %d\r\n\r\n%s\r\n\r\n" % (len(body), body))
+"#,
+    );
+    work.write("parquet/a.parquet", sample("zstd.parquet"));
+    for (directory, ids) in [
+        ("docx", &["docx/a.docx"][..]),
+        ("zip", &["zip/a.zip!/in/a.txt", "zip/a.zip!/in/b.docx"]),
+        ("csv", &["row1"]),
+        ("wide", &["wide/a.txt"]),
+        ("warc", &["https://example.org/a"]),
+    ] {
+        let ran = work.shell(&format!(
+            "dedup-index build -q -o {directory}.idx {directory} && dedup-query {directory}.idx query.txt --passages --corpus {directory}"
+        ));
+        let found = records(&ran.ok());
+        let mut docs: Vec<_> = found
+            .iter()
+            .map(|record| record["doc"].as_str().unwrap().to_owned())
+            .collect();
+        docs.sort();
+        assert_eq!(docs, ids, "{directory}");
+        for record in &found {
+            let tokens = record["passages"][0]["tokens"].as_u64().unwrap();
+            assert!(tokens > 70, "{directory}: {record}");
+        }
+    }
+    // A row of a table.
+    work.write(
+        "long.txt",
+        (0..60)
+            .map(|n| format!("line {n} of the long document "))
+            .collect::<String>(),
+    );
+    let ran = work.shell(
+        "dedup-index build -q -o parquet.idx parquet && dedup-query parquet.idx long.txt --passages --corpus parquet",
+    );
+    let found = records(&ran.ok());
+    assert_eq!(found[0]["doc"], "long");
+    assert!(
+        found[0]["passages"][0]["tokens"].as_u64().unwrap() > 100,
+        "{}",
+        found[0]
+    );
+}
+
+#[test]
+fn adapters_turn_files_into_text() {
+    let work = TestDir::with(&[("c/a.xyz", "some words"), ("c/b.txt", "some words")]);
+    let run = |adapter: &str, more: &[&str]| {
+        let flags = [&["--adapter", adapter], more, &["c"]].concat();
+        work.run("dedup-tokenize", &flags)
+    };
+    assert_one_hash(&run("*.xyz=cat", &[]), 2);
+    assert_one_hash(&run("*.xyz=cat {}", &[]), 2);
+    assert_one_hash(&run("*.xyz=sh -c 'cat; sleep 100 &'", &[]), 2);
+    for (adapter, more, expected) in [
+        (
+            "*.xyz=sh -c 'echo no luck >&2; exit 3'",
+            &[][..],
+            "sh failed with exit status: 3: no luck",
+        ),
+        (
+            "*.xyz=sleep 100",
+            &["--adapter-timeout", "1"],
+            "sleep was stopped after 1 seconds",
+        ),
+        (
+            "*.xyz=python3 -c 'print(len(bytes(1 << 30)))'",
+            &["--adapter-memory", "200M"],
+            "python3 failed with ",
+        ),
+        (
+            "*.xyz=no-such-program",
+            &[],
+            "no-such-program cannot be run: ",
+        ),
+    ] {
+        let ran = run(adapter, more);
+        assert_eq!((ran.code(), ran.docs()), (2, vec!["c/b.txt".to_owned()]));
+        let said = ran.stderr();
+        let start = format!("dedup-tokenize: c/a.xyz: left out: adapter: {expected}");
+        assert!(said.starts_with(&start), "{adapter}: {said}");
+    }
+    // Bytes that are not UTF-8 become question marks.
+    let ran = run("*.xyz=printf 'some \\377 words'", &[]);
+    assert_one_hash(&ran, 2);
+}
+
+#[test]
+fn an_adapter_runs_once_for_a_file() {
+    let work = TestDir::with(&[("c/a.xyz", "some words")]);
+    let run = |more: &[&str]| {
+        let flags = ["--adapter", "*.xyz=sh -c 'echo ran >> log; cat'", "c"];
+        work.run("dedup-tokenize", &[&flags[..], more].concat())
+            .ok();
+        String::from_utf8(work.read("log")).unwrap().lines().count()
+    };
+    assert_eq!((run(&[]), run(&[])), (1, 1));
+    assert!(work.cache().join("dedup").is_dir());
+    assert_eq!(run(&["--adapter-cache", "none"]), 2);
+    assert_eq!(run(&["--adapter-cache", "other"]), 3);
+    assert_eq!(run(&["--adapter-cache", "other"]), 3);
+    work.write("c/a.xyz", "other words");
+    assert_eq!(run(&[]), 4);
+}
+
+#[test]
+fn the_text_of_a_pdf_is_read() {
+    let work = TestDir::new();
+    if !has(&work, "pdftotext") || work.shell("groff -Tpdf < /dev/null > x.pdf").code() != 0 {
+        return eprintln!("skipped: no pdftotext, or a groff that writes no PDF");
+    }
+    work.write("c/a.txt", TEXT);
+    work.shell("groff -Tpdf c/a.txt > c/a.pdf && (cd c && zip -q a.zip a.pdf)")
+        .ok();
+    let ran = work.run("dedup-tokenize", &["c"]);
+    assert_one_hash(&ran, 3);
+    assert!(ran.accounts().concat().ends_with("kinds: pdf 2, text 1"));
+    if has(&work, "qpdf") {
+        work.shell("qpdf --encrypt user owner 256 -- c/a.pdf secret.pdf")
+            .ok();
+        let ran = work.run("dedup-tokenize", &["secret.pdf", "c/a.txt"]);
+        assert_eq!(
+            (ran.code(), ran.stderr().as_str()),
+            (
+                2,
+                "dedup-tokenize: secret.pdf: left out: encrypted; save it without a password\n"
+            )
+        );
+    }
+    if !has(&work, "tesseract") {
+        return;
+    }
+    work.shell("pdftoppm -r 200 -png -singlefile c/a.pdf scan")
+        .ok();
+    let ran = work.run("dedup-tokenize", &["--ocr", "eng", "c/a.txt", "scan.png"]);
+    assert_one_hash(&ran, 2);
+    let ran = work.run("dedup-tokenize", &["c/a.txt", "scan.png"]);
+    assert!(
+        ran.code() == 2 && ran.stderr().contains("--ocr LANG"),
+        "{}",
+        ran.stderr()
+    );
+}
+
+/// Bad files of each kind, beside a good one.
+fn bad_files() -> TestDir {
+    let work = TestDir::with(&[("c/zz.txt", "the rest is read")]);
+    python(
+        &work,
+        r#"
+two = zipped([("a.txt", "one two " * 500), ("b.txt", "three " * 900)])
+write("c/cut.zip", two[:len(two) // 2])
+write("c/cut.tar", tarred([("a.txt", b"one " * 300), ("b.txt", b"two " * 300)])[:2500])
+docx, table = sample("pandoc.docx"), sample("zstd.parquet")
+write("c/cut.docx", docx[:len(docx) // 2])
+write("c/cut.parquet", table[:len(table) // 2])
+write("c/lie.parquet", table[:-8] + struct.pack("<I", 0x7ffffff0) + b"PAR1")
+import lzma, random
+noise = bytes(random.Random(1).choices(b"abcdefgh ", k=9000))
+packed = lzma.compress(noise)
+write("c/cut.txt.xz", packed[:len(packed) // 2])
+write("c/zip.txt", zipped([("a.txt", "a zip named as a text")]))
+write("c/word.pdf", docx)
+write("c/image.docx", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
+outside = [("../../../evil.txt", b"evil words"), ("/evil.txt", b"more evil words")]
+write("c/out.zip", zipped(outside))
+write("c/out.tar", tarred(outside))
+"#,
+    );
+    work
+}
+
+#[test]
+fn bad_files_are_named_and_the_others_are_read() {
+    let work = bad_files();
+    let ran = work.run("dedup-tokenize", &["-v", "c"]);
+    assert_eq!(ran.code(), 2);
+    let said = ran.stderr();
+    let expected = [
+        "c/cut.docx: left out: docx: ",
+        "c/cut.parquet: left out: ",
+        "c/cut.tar: ",
+        "c/cut.txt.xz: ",
+        "c/cut.zip: left out: zip: ",
+        "c/image.docx: left out: png; ",
+        "c/lie.parquet: left out: the footer claims 2147483632 bytes, ",
+    ];
+    for start in expected {
+        let line = format!("dedup-tokenize: {start}");
+        let count = said.lines().filter(|said| said.starts_with(&line)).count();
+        assert!(count > 0, "{start}: {said}");
+    }
+    let docs = ran.docs();
+    for id in [
+        "c/zip.txt!/a.txt",
+        "c/word.pdf",
+        "c/zz.txt",
+        "c/out.zip!/../../../evil.txt",
+    ] {
+        assert!(docs.contains(&id.to_owned()), "{id}: {docs:?}");
+    }
+    // Nothing is written under the names in an archive.
+    let found =
+        work.shell("ls /evil.txt ../evil.txt ../../evil.txt ../../../evil.txt 2> /dev/null");
+    assert_eq!(found.stdout(), "");
+}
+
+#[test]
+fn files_that_need_a_password_are_named() {
+    let work = TestDir::with(&[("a.txt", "secret words"), ("b.txt", "plain words")]);
+    if !has(&work, "zip") {
+        return;
+    }
+    work.shell("zip -q -P word a.zip a.txt && zip -q a.zip b.txt")
+        .ok();
+    let ran = work.run("dedup-tokenize", &["a.zip"]);
+    assert_eq!(
+        (ran.code(), ran.docs()),
+        (2, vec!["a.zip!/b.txt".to_owned()])
+    );
+    assert_eq!(
+        ran.stderr(),
+        "dedup-tokenize: a.zip!/a.txt: left out: encrypted; save it without a password\n"
+    );
+}
+
+/// Ten gigabytes in ten megabytes, and entities that would expand to ten gigabytes.
+#[test]
+fn bombs_stay_within_memory() {
+    let work = TestDir::with(&[("b.txt", "some words")]);
+    python(
+        &work,
+        r#"
+with zipfile.ZipFile("bomb.zip", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+    with archive.open("zeros.txt", "w", force_zip64=True) as member:
+        block = b"a" * (1 << 20)
+        for _ in range(2 << 10): member.write(block)
+    archive.writestr("after.txt", "the words after the bomb")
+source = zipfile.ZipFile(io.BytesIO(sample("pandoc.docx")))
+entities = "".join('<!ENTITY %s "%s">' % (chr(98 + n), ("&%s;" % chr(97 + n)) * 10) for n in range(9))
+document = '<?xml version="1.0"?><!DOCTYPE l [<!ENTITY a "aaaaaaaaaa">' + entities + \
+    ']><w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body><w:p><w:r><w:t>&j;</w:t></w:r></w:p></w:body></w:document>'
+write("bomb.docx", zipped([(name, document if name == "word/document.xml" else source.read(name)) for name in source.namelist()]))
+"#,
+    );
+    let ran = work.shell(
+        "/usr/bin/time -f %M -o peak dedup-tokenize --max-document 16M bomb.zip bomb.docx b.txt",
+    );
+    assert_eq!(ran.code(), 2);
+    let docs = ran.docs();
+    assert!(
+        docs.contains(&"bomb.zip!/after.txt".to_owned()) && docs.contains(&"b.txt".to_owned()),
+        "{docs:?}"
+    );
+    assert!(
+        ran.stderr()
+            .contains("bomb.zip!/zeros.txt: a document of more than 16777216 bytes"),
+        "{}",
+        ran.stderr()
+    );
+    let peak = String::from_utf8(work.read("peak")).unwrap();
+    let peak: u64 = peak.lines().last().unwrap().trim().parse().unwrap();
+    assert!(peak < 150 << 10, "{peak} kB");
+}
+
+#[test]
+fn the_output_is_the_same_for_one_thread_and_for_many() {
+    let work = bad_files();
+    let samples = root().join("testdata/corpus-kinds");
+    work.shell(&format!(
+        "cp -r {} c/kinds && (cd c && zip -qr ../all.zip . && tar -cf ../all.tar .) && mv all.zip all.tar c",
+        samples.display()
+    ))
+    .ok();
+    let run = |threads: &str| {
+        let ran = work.run("dedup-tokenize", &["--threads", threads, "-v", "c"]);
+        assert_eq!(ran.code(), 2);
+        ran
+    };
+    let (one, many) = (run("1"), run("8"));
+    assert!(one.docs().len() > 100, "{}", one.docs().len());
+    assert!(one.0.stdout == many.0.stdout);
+    assert_eq!(one.stderr(), many.stderr());
+    assert_eq!(one.accounts(), many.accounts());
+}
