@@ -448,7 +448,7 @@ fn bad_lines_are_reported_and_the_others_are_read() {
         "a.jsonl:3: no field 'text' with a text; it has 'id'",
         "a.jsonl:4: a document with the id 'a' came before; the first one is kept",
         "a.jsonl:5: unexpected JSON: invalid type: sequence, expected a JSON object at column 0",
-        "a.jsonl:6: not UTF-8 at byte 18; convert it with iconv, or read it as it is with --lossy",
+        "a.jsonl:6: not UTF-8 at byte 18; convert it with iconv, or name its --encoding, or read it with --lossy",
         "a.jsonl:8: not JSON: unexpected end of hex escape at column 25",
     ];
     assert_eq!(
@@ -476,17 +476,23 @@ fn bad_lines_are_reported_and_the_others_are_read() {
 fn text_that_is_not_utf8_is_reported_unless_lossy() {
     let work = TestDir::with(&[
         ("a.txt", b"caf\xe9 au lait".as_slice()),
-        ("b.txt", b"\xff\xfex\0".as_slice()),
+        ("b.txt", b"\xff\xfe\0\0x\0\0\0".as_slice()),
         ("c.txt", b"fine".as_slice()),
     ]);
-    let ran = work.run("dedup-tokenize", &["a.txt", "b.txt", "c.txt"]);
+    let ran = work.run(
+        "dedup-tokenize",
+        &["--encoding", "utf-8", "a.txt", "b.txt", "c.txt"],
+    );
     assert_eq!((ran.code(), ran.docs()), (2, vec!["c.txt".to_owned()]));
     assert_eq!(
         ran.stderr(),
-        "dedup-tokenize: a.txt: not UTF-8 at byte 3; convert it with iconv, or read it as it is with --lossy\n\
-         dedup-tokenize: b.txt: left out: UTF-16; convert it with iconv -f UTF-16 -t UTF-8\n"
+        "dedup-tokenize: a.txt: not UTF-8 at byte 3; convert it with iconv, or name its --encoding, or read it with --lossy\n\
+         dedup-tokenize: b.txt: left out: UTF-32; convert it with iconv -f UTF-32 -t UTF-8\n"
     );
-    let ran = work.run("dedup-tokenize", &["--lossy", "--spans", "a.txt"]);
+    let ran = work.run(
+        "dedup-tokenize",
+        &["--encoding", "utf-8", "--lossy", "--spans", "a.txt"],
+    );
     let record = &records(&ran.ok())[1];
     assert_eq!(
         (record["tokens"].to_string(), record["spans"].to_string()),
@@ -582,7 +588,7 @@ fn fasta_names_that_are_not_utf8_are_reported_unless_lossy() {
     assert_eq!((ran.code(), ran.docs()), (2, vec!["two".to_owned()]));
     assert_eq!(
         ran.stderr(),
-        "dedup-tokenize: a.fa:1: not UTF-8 at byte 4; convert it with iconv, or read it as it is with --lossy\n"
+        "dedup-tokenize: a.fa:1: not UTF-8 at byte 4; convert it with iconv, or name its --encoding, or read it with --lossy\n"
     );
     assert_eq!(
         docs(

@@ -76,8 +76,11 @@ fn schemes_name_the_tokenizer() {
 #[test]
 fn html_is_stripped_and_spans_refer_to_the_original() {
     let page = "<html><head><title>A&amp;B</title><style>p {x}</style></head><p class='>'>caf&eacute; <b>bo</b>ld<script>no()</script> &lt;end";
-    let ran = TestDir::with(&[("page.html", page)])
-        .run("dedup-tokenize", &["--strip-html", "--spans", "page.html"]);
+    let work = TestDir::with(&[("page.html", page)]);
+    let ran = work.run(
+        "dedup-tokenize",
+        &["--keep-markup", "--strip-html", "--spans", "page.html"],
+    );
     let record = &records(&ran.ok())[1];
     let slices: Vec<_> = record["spans"]
         .as_array()
@@ -90,6 +93,11 @@ fn html_is_stripped_and_spans_refer_to_the_original() {
         r#"["a","b","café","bold","end"]"#
     );
     assert_eq!(slices, ["A", "B", "caf&eacute;", "bo</b>ld", "end"]);
+    // By default the text is extracted first, and spans refer to that.
+    let ran = work.run("dedup-tokenize", &["--spans", "page.html"]);
+    let extracted = &records(&ran.ok())[1];
+    assert_eq!(extracted["tokens"], record["tokens"]);
+    assert_eq!(extracted["spans"][0].to_string(), "[0,1]");
 }
 
 #[test]
