@@ -180,6 +180,8 @@ impl AlignArgs {
                 paths: vec![list.to_owned()],
                 read: ReadArgs {
                     lossy: self.lossy,
+                    // The tokenizer strips it, and offsets refer to the pages as they are.
+                    keep_markup: self.tokens.strip_html,
                     max_document: self.max_document,
                     skip_bad: self.skip_bad,
                     ..ReadArgs::default()
