@@ -522,18 +522,50 @@ fn an_adapter_runs_once_for_a_file() {
     assert_eq!(run(&[]), 4);
 }
 
+/// Functions that make PDF files of one page: lines of text, or an image.
+const PDF: &str = r#"
+import textwrap
+def pdf(objects):
+    made, places = b"%PDF-1.4\n", []
+    for number, content in enumerate(objects, 1):
+        places.append(len(made))
+        made += b"%d 0 obj\n" % number + content + b"\nendobj\n"
+    table = b"".join(b"%010d 00000 n \n" % place for place in places)
+    return made + b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1) + table + \
+        b"trailer << /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (len(objects) + 1, len(made))
+def stream(content, more=b""): return b"<< /Length %d %s >>\nstream\n" % (len(content), more) + content + b"\nendstream"
+def page(resources, content, more):
+    return pdf([b"<< /Type /Catalog /Pages 2 0 R >>", b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents 4 0 R /Resources << " + resources + b" >> >>", stream(content), more])
+def text_page(lines):
+    shown = b"".join(b"(" + line.encode() + b") Tj T* " for line in lines)
+    return page(b"/Font << /F 5 0 R >>", b"BT /F 14 Tf 20 TL 60 760 Td " + shown + b"ET", b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>")
+def image_page(jpeg):
+    at = next(at for at in range(len(jpeg)) if jpeg[at] == 0xff and jpeg[at + 1] in (0xc0, 0xc2))
+    height, width, parts = struct.unpack(">HHB", jpeg[at + 5:at + 10])
+    more = b"/Type /XObject /Subtype /Image /Width %d /Height %d /ColorSpace /%s /BitsPerComponent 8 /Filter /DCTDecode" % (width, height, b"DeviceRGB" if parts == 3 else b"DeviceGray")
+    return page(b"/XObject << /I 5 0 R >>", b"595 0 0 842 0 0 cm /I Do", stream(jpeg, more))
+"#;
+
 #[test]
 fn the_text_of_a_pdf_is_read() {
-    let work = TestDir::new();
-    if !has(&work, "pdftotext") || work.shell("groff -Tpdf < /dev/null > x.pdf").code() != 0 {
-        return eprintln!("skipped: no pdftotext, or a groff that writes no PDF");
+    let work = TestDir::with(&[("c/a.txt", TEXT)]);
+    if !has(&work, "pdftotext") {
+        return;
     }
-    work.write("c/a.txt", TEXT);
-    work.shell("groff -Tpdf c/a.txt > c/a.pdf && (cd c && zip -q a.zip a.pdf)")
-        .ok();
+    python(
+        &work,
+        &format!("{PDF}\nwrite('c/a.pdf', text_page(textwrap.wrap('{TEXT}', 60)))"),
+    );
+    work.shell("cd c && zip -q a.zip a.pdf").ok();
     let ran = work.run("dedup-tokenize", &["c"]);
     assert_one_hash(&ran, 3);
-    assert!(ran.accounts().concat().ends_with("kinds: pdf 2, text 1"));
+    let account = ran.accounts().concat();
+    assert!(account.ends_with("kinds: pdf 2, text 1"), "{account}");
+    assert_one_hash(
+        &work.run_with("dedup-tokenize", &["c/a.txt", "-"], &work.read("c/a.pdf")),
+        2,
+    );
     if has(&work, "qpdf") {
         work.shell("qpdf --encrypt user owner 256 -- c/a.pdf secret.pdf")
             .ok();
@@ -546,16 +578,31 @@ fn the_text_of_a_pdf_is_read() {
             )
         );
     }
-    if !has(&work, "tesseract") {
+}
+
+#[test]
+fn images_and_scanned_pages_are_read_with_ocr() {
+    let work = TestDir::with(&[("a.txt", TEXT)]);
+    if !has(&work, "tesseract") || !has(&work, "pdftoppm") {
         return;
     }
-    work.shell("pdftoppm -r 200 -png -singlefile c/a.pdf scan")
-        .ok();
-    let ran = work.run("dedup-tokenize", &["--ocr", "eng", "c/a.txt", "scan.png"]);
-    assert_one_hash(&ran, 2);
-    let ran = work.run("dedup-tokenize", &["c/a.txt", "scan.png"]);
+    python(
+        &work,
+        &format!(
+            "{PDF}\nwrite('a.pdf', text_page(textwrap.wrap('{TEXT}', 60)))\n\
+             os.system('pdftoppm -r 200 -jpeg -singlefile a.pdf scan && pdftoppm -r 200 -png -singlefile a.pdf scan')\n\
+             write('scan.pdf', image_page(open('scan.jpg', 'rb').read()))"
+        ),
+    );
+    let files = ["a.txt", "scan.jpg", "scan.png", "scan.pdf"];
+    let ran = work.run("dedup-tokenize", &[&["--ocr", "eng"], &files[..]].concat());
+    assert_one_hash(&ran, 4);
+    let ran = work.run("dedup-tokenize", &files);
+    assert_eq!((ran.code(), ran.docs()), (2, vec!["a.txt".to_owned()]));
     assert!(
-        ran.code() == 2 && ran.stderr().contains("--ocr LANG"),
+        ran.stderr().contains(
+            "scan.pdf: left out: pdf without text; install tesseract-ocr and read its pages with --ocr LANG\n"
+        ),
         "{}",
         ran.stderr()
     );
