@@ -199,6 +199,21 @@ pub struct CommonArgs {
     /// Name every file that is left out, not just five of a kind
     #[arg(short, long)]
     pub verbose: bool,
+    #[command(flatten)]
+    pub account: AccountArgs,
+}
+
+/// Where the account of the input goes. `account_file` finds the flag by its name.
+#[derive(Args, Debug, Clone)]
+#[command(next_help_heading = MORE)]
+pub struct AccountArgs {
+    /// Write the account of the input to FILE, as JSON
+    ///
+    /// It has what the last line on stderr has, and each file that was left out. It appears when the run
+    /// ends, also if it fails.
+    #[allow(dead_code, reason = "read from the matches, whatever the verb")]
+    #[arg(long, value_name = "FILE")]
+    account: Option<PathBuf>,
 }
 
 /// How to write a stream.

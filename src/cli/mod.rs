@@ -2,6 +2,7 @@
 //!
 //! Results go to stdout, everything else to stderr. Exit 0: done; 2: an error, or some input could not be used.
 
+mod account_file;
 mod args;
 mod blot;
 mod cleanup;
@@ -36,11 +37,11 @@ use crate::{
     commands::{Observer, Summary},
 };
 use args::{RunArgs, StreamArgs};
-use clap::{Command, CommandFactory, Parser};
+use clap::{ArgMatches, Command, CommandFactory, Parser};
 use generate::{Manual, What};
 use output::Output;
 use progress::{Progress, say};
-use std::{ffi::OsString, process::ExitCode};
+use std::{ffi::OsString, path::PathBuf, process::ExitCode};
 
 /// What every program has: its flags, its manual, its work.
 trait Tool: Parser + CommandFactory {
@@ -64,10 +65,13 @@ trait Tool: Parser + CommandFactory {
 fn main_of<T: Tool>() -> ExitCode {
     name_settings(flags::flag_of);
     let words: Vec<OsString> = std::env::args_os().collect();
-    let tool = parse::<T>(words).unwrap_or_else(|error| error.exit());
+    let (tool, account) = parse::<T>(words).unwrap_or_else(|error| error.exit());
     return_large_buffers();
     report_file_limits();
     truncated_files::report_truncated_files(&name::<T>());
+    if let Some(Err(error)) = account.as_deref().map(account_file::start) {
+        return finish::<T>(Err(error));
+    }
     let done = match tool.generate() {
         Some(what) => generate::generate::<T>(what).map(|()| ExitCode::SUCCESS),
         // Results that come from a file which was truncated meanwhile are not to be trusted.
@@ -76,7 +80,8 @@ fn main_of<T: Tool>() -> ExitCode {
             .and_then(|code| files::ensure_whole().map(|()| code).map_err(Into::into)),
     };
     cleanup::wait_if_ending();
-    finish::<T>(done)
+    let written = account_file::commit(done.is_ok());
+    finish::<T>(done.and_then(|code| written.map(|()| code)))
 }
 
 /// The commands of all programs.
@@ -93,8 +98,8 @@ fn commands() -> [Command; 7] {
     ]
 }
 
-/// Parses a command line, with the default verb where there is none.
-fn parse<T: Tool>(words: Vec<OsString>) -> Result<T, clap::Error> {
+/// Parses a command line, with the default verb where there is none; also returns where the account of the input goes.
+fn parse<T: Tool>(words: Vec<OsString>) -> Result<(T, Option<PathBuf>), clap::Error> {
     let mut command = help::command_of::<T>();
     let words = match T::DEFAULT_VERB {
         Some(verb) => help::with_verb(&command, verb, words),
@@ -102,7 +107,19 @@ fn parse<T: Tool>(words: Vec<OsString>) -> Result<T, clap::Error> {
     };
     let explain = |error| help::explain_retired::<T>(error, &words);
     let matches = command.try_get_matches_from_mut(&words).map_err(explain)?;
-    T::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    let tool = T::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+    Ok((tool, account_path(&matches)))
+}
+
+/// The value of `--account`, of whatever verb.
+fn account_path(matches: &ArgMatches) -> Option<PathBuf> {
+    let given = matches.try_get_one::<PathBuf>("account").ok().flatten();
+    let of_verb = || {
+        matches
+            .subcommand()
+            .and_then(|(_, matches)| account_path(matches))
+    };
+    given.cloned().or_else(of_verb)
 }
 
 /// glibc learns to keep freed buffers of up to 32 MB, once for each thread: with large documents that is many times what is in use.

@@ -1,6 +1,6 @@
 //! Messages while a program runs: problems as they occur, and a progress bar on a terminal.
 
-use super::args::RunArgs;
+use super::{account_file, args::RunArgs};
 use crate::{
     base::{codec::escape_unsafe, error::Problem},
     commands::Observer,
@@ -124,12 +124,14 @@ impl Observer for Progress {
     }
 
     fn left_out(&mut self, left: &SkippedFile) {
+        account_file::leave_out(left);
         if left.is_error() && self.named.is_named(left) {
             self.problem(&left.problem);
         }
     }
 
     fn account(&mut self, account: &Account) {
+        account_file::add(account);
         self.account.get_or_insert_default().add(account);
     }
 
@@ -146,6 +148,7 @@ impl Observer for Progress {
 pub struct Complaints {
     tool: String,
     is_silent: bool,
+    /// There if the account of the input is wanted.
     account: Option<Account>,
 }
 
@@ -161,7 +164,10 @@ impl Complaints {
 
     /// Runs `work`, and prints the account of its input.
     pub fn watch<D>(tool: String, run: &RunArgs, work: impl FnOnce(&mut dyn Observer) -> D) -> D {
-        let mut complaints = Self::new(tool, run.common.quiet && run.input.read.skip_bad);
+        let mut complaints = Self {
+            account: Some(Account::default()),
+            ..Self::new(tool, run.common.quiet && run.input.read.skip_bad)
+        };
         let done = work(&mut complaints);
         if let Some(account) = complaints.account.filter(|_| !run.common.quiet) {
             say(&format!("{}: {account}", complaints.tool));
@@ -177,8 +183,20 @@ impl Observer for Complaints {
         }
     }
 
+    fn left_out(&mut self, left: &SkippedFile) {
+        if self.account.is_some() {
+            account_file::leave_out(left);
+        }
+        if left.is_error() {
+            self.problem(&left.problem);
+        }
+    }
+
     fn account(&mut self, account: &Account) {
-        self.account.get_or_insert_default().add(account);
+        if let Some(sum) = &mut self.account {
+            account_file::add(account);
+            sum.add(account);
+        }
     }
 
     fn progress(&mut self, _: u64, _: u64) {}

@@ -9,7 +9,7 @@ use crate::{
     base::{error::Problem, files, parallel::Limits},
     commands::{BuildOptions, Observer, Settings, build},
     index::{Index, Resources},
-    text::stream::Form,
+    text::{corpus::Account, stream::Form},
 };
 use anyhow::{Context, bail};
 use clap::Args;
@@ -80,6 +80,8 @@ pub struct Source {
     pub is_made: bool,
     /// Inputs that could not be used when the index was made, and were reported.
     pub problems: u64,
+    /// What was read and left out when the index was made.
+    pub account: Option<Account>,
     /// The name of the source, for titles.
     pub name: String,
     /// Removed last.
@@ -212,6 +214,7 @@ impl MakingArgs {
             paths: run.input.paths.clone(),
             is_made: true,
             problems,
+            account: Some(summary.account),
             name: joined(&run.input.paths),
             _directory: Some(directory),
         })
@@ -247,6 +250,7 @@ impl Source {
             paths,
             is_made: false,
             problems: 0,
+            account: None,
             name: directory.display().to_string(),
             _directory: None,
         })

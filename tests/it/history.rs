@@ -172,10 +172,6 @@ fn invalid_options_for_prints_are_refused() {
             "dedup-query: h: scheme is 'word@18.0 minhash:256@2', expected 'line",
         ),
         (
-            "dedup-query history h a",
-            "dedup-query: say from which similarity on documents are alike: --min-similarity 0.94",
-        ),
-        (
             "dedup-query history h --min-similarity 94 a",
             "error: invalid value '94' for '--min-similarity <X>'",
         ),

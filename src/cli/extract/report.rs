@@ -64,6 +64,7 @@ impl ReportArgs {
             let pages = ReportOptions {
                 directory: self.output.clone(),
                 title: source.name.clone(),
+                input: source.account.clone(),
                 top: top as usize,
                 passages: self.passage_options(&options, &source, watch)?,
             };

@@ -65,11 +65,16 @@ pub struct HistoryArgs {
 /// What is asked of a history, and whether documents are added.
 #[derive(Args, Debug, Clone)]
 pub struct AskArgs {
-    /// The least similarity that counts, such as 0.94 or 94%
+    /// The least similarity that counts, also as 94% [default: 0.94]
     ///
     /// It is the Jaccard coefficient of the bits of two prints.
-    #[arg(long, value_name = "X")]
-    pub min_similarity: Option<Ratio>,
+    #[arg(
+        long,
+        value_name = "X",
+        default_value = "0.94",
+        hide_default_value = true
+    )]
+    pub min_similarity: Ratio,
     /// The best N documents [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub top: Option<u32>,
@@ -79,14 +84,11 @@ pub struct AskArgs {
 }
 
 impl AskArgs {
-    pub fn wanted(&self) -> Result<MatchLimits, anyhow::Error> {
-        let min_similarity = self
-            .min_similarity
-            .context("say from which similarity on documents are alike: --min-similarity 0.94")?;
-        Ok(MatchLimits {
-            min_similarity,
+    pub fn wanted(&self) -> MatchLimits {
+        MatchLimits {
+            min_similarity: self.min_similarity,
             top: self.top.unwrap_or(1) as usize,
-        })
+        }
     }
 }
 
@@ -215,7 +217,7 @@ impl HistoryArgs {
         let options = HistoryOptions {
             of: self.history(settings.limits.threads),
             tokenizer: self.tokens.tokenizer(),
-            wanted: self.ask.wanted()?,
+            wanted: self.ask.wanted(),
             add: !self.ask.no_add,
             tell: report_to_stderr(self.common.quiet),
         };

@@ -70,7 +70,7 @@ impl ServeArgs {
             pipe::register(signal, stop.writer.try_clone().context("a pipe")?)
                 .context("a signal handler")?;
         }
-        let wanted = self.ask.wanted()?;
+        let wanted = self.ask.wanted();
         let settings = self
             .run_args()
             .settings(Form::Ndjson, 64 << 20, self.tokens.is_dna());

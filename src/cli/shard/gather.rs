@@ -1,6 +1,6 @@
 //! dedup-shard gather.
 
-use super::{OfRun, tell};
+use super::{super::args::AccountArgs, OfRun, tell};
 use crate::cluster::{
     OutputState, TaskKind, TaskWork, enter_directory, gather_index, gather_needs, has_file,
     output_state, write_input,
@@ -22,6 +22,8 @@ pub struct GatherArgs {
     /// No account of what was read; errors are still reported
     #[arg(short, long)]
     quiet: bool,
+    #[command(flatten)]
+    _account: AccountArgs,
 }
 
 pub fn run_gather(args: &GatherArgs) -> Result<ExitCode, anyhow::Error> {

@@ -12,7 +12,7 @@ mod status;
 mod task;
 
 use super::{
-    Manual, Tool, exit_code,
+    Manual, Tool, account_file, exit_code,
     generate::{What, examples},
     main_of,
     progress::say,
@@ -212,6 +212,11 @@ impl Tool for Arguments {
 
 /// What could not be used, the account of what was read, and what the exit status says of it.
 fn tell(plan: &Plan, input: &RunInput, quiet: bool) -> ExitCode {
+    account_file::add(&input.account);
+    input
+        .problems
+        .iter()
+        .for_each(|problem| account_file::add_problem(problem));
     let severity = if plan.options.skip_bad {
         "warning: "
     } else {

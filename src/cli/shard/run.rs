@@ -2,7 +2,7 @@
 
 use super::{
     super::{
-        args::threads_of,
+        args::{AccountArgs, threads_of},
         progress::{TaskBar, say, say_lines},
     },
     OfRun, PROGRAM,
@@ -42,6 +42,8 @@ pub struct RunTasksArgs {
     /// No progress bar, and no account of what was read; errors are still reported
     #[arg(short, long)]
     quiet: bool,
+    #[command(flatten)]
+    _account: AccountArgs,
     #[command(flatten)]
     fleet: FleetArgs,
     #[command(flatten)]

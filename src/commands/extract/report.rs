@@ -14,6 +14,7 @@ use crate::{
     index::{Index, View},
     report::html::{Directory, PairPage, count, counted},
     similar::{Discovery, Neighbour},
+    text::corpus::Account,
 };
 use std::{
     cmp::{Ordering, Reverse},
@@ -29,6 +30,8 @@ pub struct ReportOptions {
     pub directory: PathBuf,
     /// What was compared, for the overview.
     pub title: String,
+    /// What was read and left out, if the documents were read for this report.
+    pub input: Option<Account>,
     /// The most pairs that get a page: those with the highest scores.
     pub top: usize,
     /// How passages are found and shown.
@@ -134,6 +137,9 @@ pub fn write_report(
     let unread = texts.report_unread(observer);
     if let Some(notice) = notice(pairs, all, &written) {
         directory.say(&notice);
+    }
+    if let Some(account) = &pages.input {
+        directory.show_input(account);
     }
     directory.finish()?;
     Ok(ReportSummary {

@@ -9,6 +9,7 @@ use crate::{
         files::durable,
     },
     report::{HtmlPages, PairTexts, Sink},
+    text::corpus::Account,
 };
 use std::{
     fs::{self, File},
@@ -93,6 +94,11 @@ impl Directory {
     /// Puts a notice at the top of the overview.
     pub fn say(&mut self, notice: &str) {
         self.overview.say(notice);
+    }
+
+    /// Shows what was read and left out, on the overview.
+    pub fn show_input(&mut self, account: &Account) {
+        self.overview.show_input(account);
     }
 
     /// Writes the overview, and syncs all files.

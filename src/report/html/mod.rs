@@ -17,6 +17,7 @@ mod document;
 mod escape;
 mod frame;
 mod graph;
+mod input;
 mod number;
 mod overview;
 mod ranking;

@@ -5,12 +5,14 @@ use super::{
     escape::put_json,
     frame::{Frame, put, put_element},
     graph::{Edge, put_graph},
+    input::put_input,
     number::{count, percent},
 };
 use crate::base::num::{ToF64, ToU32, ToU64};
 use crate::{
     base::error::{Error, Result},
     report::put_number,
+    text::corpus::Account,
 };
 use std::{collections::HashMap, io::Write, sync::LazyLock};
 
@@ -43,6 +45,7 @@ pub struct Overview {
     title: String,
     notes: Vec<String>,
     notice: Option<String>,
+    input: Option<Account>,
     ids: Vec<String>,
     numbers: HashMap<String, u32>,
     pairs: Vec<Pair>,
@@ -68,6 +71,7 @@ impl Overview {
             title: title.to_owned(),
             notes: notes.to_vec(),
             notice: None,
+            input: None,
             ids: Vec::new(),
             numbers: HashMap::new(),
             pairs: Vec::new(),
@@ -77,6 +81,11 @@ impl Overview {
     /// Puts a notice at the top, such as that some pairs are not shown.
     pub fn say(&mut self, notice: &str) {
         self.notice = Some(notice.to_owned());
+    }
+
+    /// Shows what was read and left out, below the pairs.
+    pub fn show_input(&mut self, account: &Account) {
+        self.input = Some(account.clone());
     }
 
     /// Adds a pair and returns its number, from 1; its page is `pair-000001.html` and so on.
@@ -123,6 +132,9 @@ impl Overview {
         put_graph(&mut page, &self.ids, &edges);
         put(&mut page, "</section>\n");
         put(&mut page, include_str!("overview.html"));
+        if let Some(account) = &self.input {
+            put_input(&mut page, account);
+        }
         put(&mut page, "</main>\n<dialog id=\"help\">\n");
         put(&mut page, include_str!("counted.html"));
         put(&mut page, include_str!("counted-overview.html"));

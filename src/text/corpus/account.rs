@@ -280,6 +280,21 @@ impl Account {
         Err(Error::Usage("no document was read; name files or directories that hold some, or write some to stdin".to_owned()))
     }
 
+    /// `read 12 documents in 12 files (3.1 MB)`
+    pub fn read_totals(&self) -> String {
+        format!(
+            "read {} in {} ({})",
+            count(self.documents, "document"),
+            count(self.files, "file"),
+            size(self.bytes)
+        )
+    }
+
+    /// The number of skipped files for each reason, in the order of the reasons.
+    pub fn left_out(&self) -> &[(SkipReason, u64)] {
+        &self.left_out
+    }
+
     /// The number of skipped files.
     pub fn files_left_out(&self) -> u64 {
         self.left_out.iter().map(|(_, files)| files).sum()
@@ -289,13 +304,7 @@ impl Account {
 /// `read 12 documents in 12 files (3.1 MB); left out 9 files: pdf 6 (install poppler-utils, or --adapter), unknown binary 3`
 impl fmt::Display for Account {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "read {} in {} ({})",
-            count(self.documents, "document"),
-            count(self.files, "file"),
-            size(self.bytes)
-        )?;
+        f.write_str(&self.read_totals())?;
         if self.unchanged > 0 {
             write!(f, "; {} unchanged", count(self.unchanged, "file"))?;
         }
