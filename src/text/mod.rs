@@ -1,6 +1,6 @@
 //! Documents and tokens.
 
-/// Documents in: files, directories, NDJSON, FASTA, stdin, compressed or not.
+/// Documents in: files of many kinds, directories, archives and stdin, compressed or not.
 pub mod corpus;
 pub mod scheme;
 /// Records on the wire: NDJSON and binary twins, headers, checksums, end records.

@@ -663,3 +663,160 @@ fn a_decompression_bomb_is_left_out_in_little_memory() {
         );
     }
 }
+
+fn json(work: &TestDir, name: &str) -> serde_json::Value {
+    serde_json::from_slice(&work.read(name)).unwrap()
+}
+
+/// Ten files: two that are read, eight of four kinds that are not.
+fn mixed_files() -> TestDir {
+    let work = TestDir::with(&[("c/a.txt", "some words"), ("c/.hidden", "x")]);
+    work.write("c/b.jsonl", "{\"id\":1,\"text\":\"more\"}\n{\"id\":2}\n");
+    for number in 0..6 {
+        work.write(&format!("c/{number}.doc"), OLE);
+    }
+    work.write("c/wide.txt", b"\xff\xfea\0b\0");
+    work.shell("gzip -k c/0.doc && mv c/0.doc.gz c/packed.gz")
+        .ok();
+    work
+}
+
+#[test]
+fn the_account_is_written_as_json_with_each_file_left_out() {
+    let work = mixed_files();
+    for threads in ["1", "4"] {
+        let ran = work.run(
+            "dedup-tokenize",
+            &["-q", "--threads", threads, "--account", "account.json", "c"],
+        );
+        assert_eq!(ran.code(), 2);
+        let account = json(&work, "account.json");
+        let expected = serde_json::json!({
+            "complete": true, "documents": 3, "files": 3, "bytes": 16, "files_unchanged": 0, "records_left_out": 1,
+            "kinds": {"ndjson": 1, "text": 2}, "decoded": {"UTF-16LE": 1}, "files_left_out": 8,
+            "reasons": [
+                {"kind": "doc, xls or ppt", "files": 6, "remedy": "save it as text"},
+                {"kind": "doc, xls or ppt", "packed_in": "gzip", "files": 1, "remedy": "save it as text"},
+                {"kind": "hidden", "files": 1}
+            ]
+        });
+        for (name, value) in expected.as_object().unwrap() {
+            assert_eq!(account[name], *value, "{name}");
+        }
+        let left_out = account["left_out"].as_array().unwrap();
+        let files: Vec<&str> = left_out
+            .iter()
+            .map(|left| left["file"].as_str().unwrap())
+            .collect();
+        assert_eq!(
+            files,
+            [
+                "c/.hidden",
+                "c/0.doc",
+                "c/1.doc",
+                "c/2.doc",
+                "c/3.doc",
+                "c/4.doc",
+                "c/5.doc",
+                "c/packed.gz"
+            ]
+        );
+        assert_eq!(
+            left_out[7],
+            serde_json::json!({"file": "c/packed.gz", "kind": "doc, xls or ppt", "packed_in": "gzip", "error": true, "message": "left out: doc, xls or ppt in gzip; save it as text"})
+        );
+        assert_eq!(left_out[0]["error"], false);
+    }
+    let entries = fs::read_dir(work.dir.path()).unwrap().count();
+    assert_eq!(
+        entries, 2,
+        "nothing but the collection and the account remains"
+    );
+}
+
+#[test]
+fn every_program_writes_the_account_as_json() {
+    let work = mixed_files();
+    work.shell("dedup-index build -q -o idx c/a.txt; dedup-index build -q -o other c/a.txt")
+        .ok();
+    for line in [
+        "dedup-blot c",
+        "dedup-index build -o new.idx c",
+        "dedup-index add other c",
+        "dedup-index sync idx c",
+        "dedup-spex -o spex.idx c",
+        "dedup-query history h c",
+        "dedup-extract pairs c",
+        "dedup-extract spans c",
+        "dedup-extract passages c",
+        "dedup-extract report c -o pages",
+    ] {
+        let ran = work.shell(&format!("{line} -q --account account.json > /dev/null"));
+        assert_eq!(ran.code(), 2, "{line}: {}", ran.stderr());
+        let account = json(&work, "account.json");
+        let counts = ["documents", "files_left_out", "records_left_out"]
+            .map(|name| account[name].as_u64().unwrap());
+        assert_eq!(counts, [3, 8, 1], "{line}: {account}");
+        assert_eq!(account["left_out"].as_array().unwrap().len(), 8, "{line}");
+        fs::remove_file(work.path("account.json")).unwrap();
+    }
+    let page = String::from_utf8(work.read("pages/index.html")).unwrap();
+    assert!(page.contains("<p>read 3 documents in 3 files (16 bytes); left out 8 files; left out 1 record; decoded 1 text from UTF-16LE</p>"));
+    assert!(page.contains("<tr><td>doc, xls or ppt in gzip</td><td class=\"number\">1</td><td>left out; save it as text</td></tr>"));
+    work.shell("dedup-index build -q --skip-bad -o whole.idx c && dedup-extract report -q whole.idx --corpus c -o of-index").ok();
+    assert!(
+        !String::from_utf8(work.read("of-index/index.html"))
+            .unwrap()
+            .contains("id=\"input\"")
+    );
+}
+
+#[test]
+fn a_run_that_fails_writes_its_account() {
+    let work = TestDir::with(&[("c/a.doc", OLE)]);
+    let ran = work.run(
+        "dedup-index",
+        &["build", "-o", "idx", "--account", "account.json", "c"],
+    );
+    assert_eq!(ran.code(), 2);
+    let account = json(&work, "account.json");
+    assert_eq!(
+        (
+            &account["complete"],
+            &account["documents"],
+            &account["left_out"][0]["file"]
+        ),
+        (&false.into(), &0.into(), &"c/a.doc".into())
+    );
+    // Before a run that takes hours, not after it.
+    work.write("b.txt", "some words");
+    let ran = work.run(
+        "dedup-index",
+        &["build", "-o", "idx", "--account", "no/such/file", "b.txt"],
+    );
+    assert_eq!((ran.code(), work.path("idx").exists()), (2, false));
+    assert!(
+        ran.stderr().starts_with("dedup-index: no/such/file: "),
+        "{}",
+        ran.stderr()
+    );
+}
+
+#[test]
+fn a_sharded_run_writes_the_totals_of_its_tasks() {
+    let work = mixed_files();
+    let ran = work.shell(
+        "dedup-shard plan -q -o run --slots 2 c && dedup-shard run -q run --account account.json",
+    );
+    assert_eq!(ran.code(), 2, "{}", ran.stderr());
+    let account = json(&work, "account.json");
+    assert_eq!(
+        (
+            &account["documents"],
+            &account["files_left_out"],
+            &account["reasons"][0]["files"]
+        ),
+        (&3.into(), &8.into(), &6.into())
+    );
+    assert_eq!(account["problems"].as_array().unwrap().len(), 8);
+}

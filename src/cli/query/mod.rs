@@ -107,11 +107,11 @@ const MANUAL: Manual = Manual {
             "Every chunk that two documents share",
         ),
         (
-            "zstdcat articles.jsonl.zst | dedup-query history seen --min-similarity 94%",
+            "zstdcat articles.jsonl.zst | dedup-query history seen",
             "The best match of each document among all that came before",
         ),
         (
-            "zstdcat articles.jsonl.zst | dedup-query history seen --min-similarity 94% --only-new",
+            "zstdcat articles.jsonl.zst | dedup-query history seen --only-new",
             "Only new documents pass, byte for byte",
         ),
         ("dedup-query history stats seen", "What a history holds"),
