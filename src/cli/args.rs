@@ -356,12 +356,7 @@ fn cache_directory(asked: Option<&Path>) -> Option<PathBuf> {
     match asked {
         Some(path) if path == Path::new("none") => None,
         Some(path) => Some(path.to_owned()),
-        None => {
-            let from = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-            let home = || from("HOME").map(|home| PathBuf::from(home).join(".cache"));
-            let caches = from("XDG_CACHE_HOME").map(PathBuf::from).or_else(home);
-            caches.map(|caches| caches.join("dedup"))
-        }
+        None => corpus::default_cache(),
     }
 }
 

@@ -479,10 +479,10 @@ fn the_program_on_hosts_is_checked_or_shipped() {
     let work = corpus();
     let mut hosts = Hosts::behind_rsh(&work, 1);
     plan(&work, &hosts.list("slots=2"), "c").ok();
-    hosts.set_program("#!/bin/sh\necho 'dedup-shard-worker 2 9.9.9'; cat > /dev/null\n");
+    hosts.set_program("#!/bin/sh\necho 'dedup-shard-worker 3 9.9.9'; cat > /dev/null\n");
     let ran = hosts.run(&work, "");
     let what = format!(
-        "node1: dedup-shard there is of protocol and version '2 9.9.9', here of '2 {}'; install the same",
+        "node1: dedup-shard there is of protocol and version '3 9.9.9', here of '3 {}'; install the same",
         env!("CARGO_PKG_VERSION")
     );
     assert!(

@@ -114,8 +114,16 @@ impl PlanArgs {
             files_from: None,
             nul_separated: false,
             relative: false,
+            adapter_cache: self.cache(),
             ..self.input.options(is_dna)
         }
+    }
+
+    /// Where every machine keeps extracted texts, if the user says so: the cache directory of this
+    /// user means nothing to another machine.
+    fn cache(&self) -> Option<PathBuf> {
+        let asked = self.input.read.adapter_cache.clone();
+        asked.filter(|path| path != Path::new("none"))
     }
 
     /// All documents, for a new index.
@@ -157,7 +165,11 @@ impl PlanArgs {
             index: name.to_owned(),
             checksum: manifest.checksum(),
             generation: manifest.generation,
-            corpus: settings.corpus,
+            // The tasks that use it compare files, and extract nothing.
+            corpus: corpus::Options {
+                adapter_cache: self.cache(),
+                ..settings.corpus
+            },
             max_remove: self.max_remove,
         });
         Ok(found)
@@ -199,6 +211,7 @@ pub fn run_plan(args: &PlanArgs) -> Result<ExitCode, anyhow::Error> {
         scheme: String::new(),
         blots: args.blots(),
         reading: args.reading(args.tokens.is_dna()),
+        own_cache: args.input.read.adapter_cache.is_none(),
         dictionary: args.dictionary,
         selection_files: 0,
         parts: args.parts.unwrap_or_else(|| default_parts(&hosts)),

@@ -9,6 +9,7 @@ use crate::{
         run::{
             event_log::bytes_of,
             output_state::{OutputState, needed_outputs},
+            programs::lacking_here,
         },
         scheduler::{
             Accepts, Inventory, LOCAL, Machine, MachineError, Machines, TaskOutcome, Transferred,
@@ -44,6 +45,9 @@ pub struct LocalEngine<'p> {
 impl Engine for LocalEngine<'_> {
     fn run(&self, observer: &mut dyn RunObserver) -> Result<RunOutcome> {
         let LocalMachine { plan, run, .. } = &self.machine;
+        for what in lacking_here(plan, run) {
+            observer.warning(&what);
+        }
         run_on_machines(plan, run, &self.machine, self.options, observer)
     }
 }

@@ -29,6 +29,10 @@ pub struct PlanOptions {
     pub blots: BlotOptions,
     /// How the files of a slice are read.
     pub reading: corpus::Options,
+    /// Each machine keeps extracted texts in the cache directory of its own user; otherwise in the
+    /// one that `reading` names, or nowhere.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub own_cache: bool,
     /// Whether the index gets a dictionary of words.
     pub dictionary: bool,
     /// How many files the selection of blots names.
@@ -172,6 +176,11 @@ impl PlanOptions {
         self.settings(corpus::Options {
             slice: Some(slice),
             copies: copies.map(Path::to_owned),
+            adapter_cache: if self.own_cache {
+                corpus::default_cache()
+            } else {
+                self.reading.adapter_cache.clone()
+            },
             ..self.reading.clone()
         })
     }
@@ -236,6 +245,7 @@ impl PlanOptions {
             scheme: "word@18.0 ordered:8:32 all".to_owned(),
             blots: BlotOptions::default(),
             reading: corpus::Options::default(),
+            own_cache: false,
             dictionary: false,
             selection_files: 0,
             parts,

@@ -5,6 +5,7 @@ pub mod event_log;
 pub mod execute;
 pub mod gather;
 pub mod output_state;
+pub mod programs;
 pub mod report;
 pub mod run_lock;
 pub mod summary;

@@ -170,6 +170,17 @@ impl Client {
         }
     }
 
+    /// The programs of these that the host lacks.
+    pub fn lacking_programs(&mut self, names: &[String]) -> Result<Vec<String>, TransferError> {
+        let request = Message::Programs {
+            names: names.to_vec(),
+        };
+        match self.ask(&request)? {
+            Message::Lack { names } => Ok(names),
+            _ => Err(out_of_turn()),
+        }
+    }
+
     /// Copies a file or directory to the host. Returns the bytes sent.
     pub fn put(&mut self, path: &str, keep: bool, source: &Path) -> Result<u64, TransferError> {
         let items = list(source)?;

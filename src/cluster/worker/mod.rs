@@ -15,6 +15,7 @@ use crate::cluster::{
     plan::{Plan, Task},
     scheduler::Inventory,
 };
+use crate::text::corpus::is_program_installed;
 use crate::{
     base::error::{Error, Result},
     cluster::remote::{
@@ -198,6 +199,10 @@ impl WorkerSession<'_> {
             Message::Inventory => {
                 let Inventory { paths, .. } = store.inventory(self.plan()?)?;
                 Ok(Message::Have { paths })
+            }
+            Message::Programs { mut names } => {
+                names.retain(|name| !is_program_installed(name));
+                Ok(Message::Lack { names })
             }
             Message::Put { path, items, keep } => {
                 let target = store.target(&path)?;

@@ -10,7 +10,7 @@ use std::io;
 
 const MAGIC: &str = "dedup-shard-worker";
 /// Raised when a message changes.
-const PROTOCOL: u32 = 2;
+const PROTOCOL: u32 = 3;
 /// The most bytes of a file in one frame.
 pub const DATA_BYTES: usize = 256 << 10;
 
@@ -64,6 +64,10 @@ pub enum Message {
     // Requests.
     /// List what is there and intact, and remove what dead processes left.
     Inventory,
+    /// Which of these programs does the host lack? Answered with `lack`.
+    Programs {
+        names: Vec<String>,
+    },
     /// Receive a path; `keep`: also for later runs. Answered with `want`, then after the data with
     /// `done`.
     Put {
@@ -108,6 +112,9 @@ pub enum Message {
     // Answers.
     Have {
         paths: Vec<String>,
+    },
+    Lack {
+        names: Vec<String>,
     },
     Items {
         items: Vec<TransferItem>,

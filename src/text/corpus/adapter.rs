@@ -109,6 +109,11 @@ impl Adapter {
             .is_some_and(|matcher| matcher.is_match(name))
     }
 
+    /// The program that it runs.
+    pub fn program(&self) -> &str {
+        &self.words[0]
+    }
+
     /// What changes when the text may change: the command, and the program that runs.
     pub fn identity(&self) -> String {
         let program = find_program(&self.words[0]);

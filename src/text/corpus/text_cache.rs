@@ -8,6 +8,7 @@
 //! names when they are complete. A cache that cannot be read or written costs time, not answers: the file is converted again.
 
 use std::{
+    env,
     fs::{self, DirBuilder},
     io::{self, Write},
     os::unix::fs::DirBuilderExt,
@@ -17,6 +18,14 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 /// Raised when conversions by code of ours give another text than before.
 pub(super) const CONVERSION_VERSION: u32 = 1;
+
+/// The directory of extracted texts of the user who runs this program, if that user has one.
+pub fn default_cache() -> Option<PathBuf> {
+    let from = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
+    let home = || from("HOME").map(|home| PathBuf::from(home).join(".cache"));
+    let caches = from("XDG_CACHE_HOME").map(PathBuf::from).or_else(home);
+    caches.map(|caches| caches.join("dedup"))
+}
 
 /// A directory of extracted texts. Only its owner can read it.
 #[derive(Debug, Clone)]

@@ -21,6 +21,7 @@ use crate::cluster::{
     plan::{Plan, Task},
     run::event_log::{Event, EventKind, EventLog},
     run::output_state::unfinished_tasks,
+    run::programs::lacking_here,
 };
 use commands::{cancel, max_array_size, queue};
 use jobs::{JobArray, SlurmJobs};
@@ -119,6 +120,10 @@ fn run_slurm(
     if arrays.is_empty() {
         plan.tasks.iter().for_each(|task| wait.tell(task, observer));
         return Ok(RunOutcome::Done);
+    }
+    // The nodes are likely to have what this machine has; nothing more can be known here.
+    for what in lacking_here(plan, run) {
+        observer.warning(&what);
     }
     let outputs: BTreeSet<_> = plan
         .tasks

@@ -5,7 +5,8 @@ mod host;
 pub use host::SshEngineOptions;
 
 use super::{
-    Engine, EngineSetup, LocalMachine, RunObserver, RunOptions, RunOutcome, Verdict, open_log,
+    Engine, EngineSetup, Failure, LocalMachine, RunObserver, RunOptions, RunOutcome, Verdict,
+    open_log,
 };
 use crate::{
     base::{
@@ -16,7 +17,11 @@ use crate::{
         EXIT_LOST,
         plan::{Host, PLAN_FILE, Plan, Task, TaskKind},
         remote::{Address, Transport},
-        run::{gather::gather_needs, output_state::has_file},
+        run::{
+            gather::gather_needs,
+            output_state::has_file,
+            programs::{lacks, programs_of},
+        },
         scheduler::{
             Accepts, Inventory, LOCAL, Machine, MachineError, Machines, TaskOutcome, Transferred,
             run_on_machines,
@@ -27,7 +32,7 @@ use crate::{
         },
     },
     commands::{BUILD_RECORD, BuildRecord, PARTIAL_BUILD_RECORD},
-    text::corpus::CorpusSlice,
+    text::corpus::{CorpusSlice, NeededProgram},
 };
 use host::{ClientCell, SshHost, lock, source_error, target_error, text_of};
 use std::{
@@ -37,6 +42,7 @@ use std::{
     path::{Path, PathBuf},
     slice,
     sync::{Mutex, atomic::AtomicU32},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -81,6 +87,10 @@ impl<'p> SshEngine<'p> {
 impl Engine for SshEngine<'_> {
     fn run(&self, observer: &mut dyn RunObserver) -> Result<RunOutcome> {
         let LocalMachine { plan, run, .. } = &self.hosts.here;
+        let failures = self.hosts.check_programs(observer);
+        if !failures.is_empty() {
+            return Ok(RunOutcome::Failed(failures));
+        }
         run_on_machines(plan, run, &self.hosts, self.options, observer)
     }
 
@@ -94,6 +104,8 @@ struct SshHosts<'p> {
     here: LocalMachine<'p>,
     hosts: Vec<SshHost>,
     options: SshEngineOptions,
+    /// The programs that every host must have.
+    required: Mutex<Vec<NeededProgram>>,
     /// Held while files are written to the directory of the run.
     writing: Mutex<()>,
 }
@@ -130,7 +142,72 @@ impl<'p> SshHosts<'p> {
             here,
             hosts,
             options,
+            required: Mutex::default(),
             writing: Mutex::new(()),
+        }
+    }
+
+    /// Asks all hosts for the programs that documents need. A host that lacks one which another has
+    /// is a failure: the index would depend on which host read which file. A program that none has
+    /// is a warning: the same files are left out everywhere.
+    fn check_programs(&self, observer: &mut dyn RunObserver) -> Vec<Failure> {
+        let needed = programs_of(self.plan(), &self.here.run);
+        if needed.is_empty() {
+            return Vec::new();
+        }
+        let names: Vec<String> = needed.iter().map(|it| it.program.clone()).collect();
+        let ask = |remote: &SshHost| {
+            // A host that cannot be reached now is asked when it connects.
+            remote
+                .with(&self.options, &self.here, &remote.inbox, |client| {
+                    client.lacking_programs(&names)
+                })
+                .ok()
+        };
+        let answers: Vec<Option<Vec<String>>> = thread::scope(|scope| {
+            let asked: Vec<_> = self
+                .hosts
+                .iter()
+                .map(|remote| scope.spawn(move || ask(remote)))
+                .collect();
+            let answer = |asked: thread::ScopedJoinHandle<'_, _>| asked.join().ok().flatten();
+            asked.into_iter().map(answer).collect()
+        });
+        let answers = self.hosts.iter().zip(answers);
+        let answers: Vec<_> = answers
+            .filter_map(|(remote, lacking)| Some((remote, lacking?)))
+            .collect();
+        let mut failures = Vec::new();
+        for needed in needed {
+            let lacking = |(_, names): &&(&SshHost, Vec<String>)| names.contains(&needed.program);
+            let hosts: Vec<_> = answers.iter().filter(lacking).collect();
+            let said = hosts
+                .iter()
+                .map(|(remote, _)| format!("{}: {}", remote.host.label(), lacks(&needed)));
+            if !answers.is_empty() && hosts.len() == answers.len() {
+                said.for_each(|what| observer.warning(&what));
+                continue;
+            }
+            failures.extend(said.map(|what| Failure {
+                task: "run".to_owned(),
+                verdict: Verdict::Failed(what),
+            }));
+            lock(&self.required).push(needed);
+        }
+        failures
+    }
+
+    /// Refuses a host that came later, and lacks what others have.
+    fn ensure_programs(&self, client: &mut Client) -> Result<(), TransferError> {
+        let required = lock(&self.required).clone();
+        if required.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<String> = required.iter().map(|it| it.program.clone()).collect();
+        let lacking = client.lacking_programs(&names)?;
+        match required.iter().find(|it| lacking.contains(&it.program)) {
+            None => Ok(()),
+            Some(needed) => Err(TransferError::Reported(ErrorCause::Failed, lacks(needed))),
         }
     }
 
@@ -376,6 +453,7 @@ impl Machines for SshHosts<'_> {
         }
         let remote = self.host(machine);
         let open = |client: &mut Client| {
+            self.ensure_programs(client)?;
             if remote.is_shared {
                 return Ok((0, Vec::new()));
             }
