@@ -95,7 +95,7 @@ pub struct ReadArgs {
     #[arg(long, hide_short_help = true)]
     pub hidden: bool,
     /// Leave the root of a walked directory out of the ids
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub relative: bool,
     /// Read text that is not UTF-8, with ? for each wrong byte
     ///

@@ -83,8 +83,8 @@ const READ: [&str; 15] = [
 #[test]
 fn every_file_of_a_folder_is_read_or_accounted_for() {
     let work = folder();
-    for (threads, paths) in [("1", "c"), ("4", "c")] {
-        let ran = work.run("dedup-tokenize", &["--threads", threads, paths]);
+    for threads in ["1", "4"] {
+        let ran = work.run("dedup-tokenize", &["--threads", threads, "c"]);
         assert_eq!(
             (ran.code(), ran.docs()),
             (2, READ.map(str::to_owned).to_vec())

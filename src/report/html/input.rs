@@ -67,12 +67,10 @@ mod tests {
 
     #[test]
     fn kinds_that_were_read_come_first() {
-        let mut account = Account {
-            documents: 3,
-            files: 3,
-            bytes: 4200,
-            ..Account::default()
-        };
+        let mut account = Account::default();
+        account.documents = 3;
+        account.files = 3;
+        account.bytes = 4200;
         account.count_kind("text");
         account.count_kind("docx");
         account.count_kind("docx");
