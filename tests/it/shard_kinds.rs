@@ -124,7 +124,8 @@ fn a_host_that_lacks_a_program_is_named_before_the_run() {
         assert!(said.contains(&what), "{said}");
     }
     assert_eq!(run.code(), 2);
-    assert!(said.contains("read 1 document"), "{said}");
+    let account = run.accounts().concat();
+    assert!(account.contains("read 1 document in 1 file"), "{account}");
 }
 
 #[test]
