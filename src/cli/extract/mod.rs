@@ -23,7 +23,6 @@ use super::{
     main_of,
 };
 use clap::{Command, Parser, Subcommand};
-pub use records::RecordFormat;
 use std::process::ExitCode;
 
 const PROGRAM: &str = "dedup-extract";

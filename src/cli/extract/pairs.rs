@@ -21,8 +21,8 @@ use crate::{
     report::{Format, PanXmlDirectory},
 };
 use anyhow::{Context, bail};
-use clap::{Args, ValueEnum};
-use std::{path::PathBuf, process::ExitCode};
+use clap::{Args, ValueEnum, builder::PossibleValue};
+use std::{path::PathBuf, process::ExitCode, sync::LazyLock};
 
 #[derive(Args, Debug)]
 pub struct PairsArgs {
@@ -56,17 +56,34 @@ pub struct PairsArgs {
     source: SourceArgs,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PairFormat {
-    Ndjson,
-    Tsv,
-    Csv,
+    Records(Format),
     PanXml,
+}
+
+impl ValueEnum for PairFormat {
+    fn value_variants<'a>() -> &'a [Self] {
+        static ALL: LazyLock<Vec<PairFormat>> = LazyLock::new(|| {
+            let records = Format::ALL.iter().copied().map(PairFormat::Records);
+            records.chain([PairFormat::PanXml]).collect()
+        });
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        match self {
+            Self::Records(format) => format.to_possible_value(),
+            Self::PanXml => Some(PossibleValue::new("pan-xml")),
+        }
+    }
 }
 
 impl PairsArgs {
     pub fn run(&self) -> Result<ExitCode, anyhow::Error> {
-        if self.passages && matches!(self.format, Some(PairFormat::Tsv | PairFormat::Csv)) {
+        if self.passages
+            && matches!(self.format, Some(PairFormat::Records(format)) if format.is_table())
+        {
             bail!("--passages gives ndjson or pan-xml; leave out --format");
         }
         let reading = if self.passages {
@@ -78,9 +95,8 @@ impl PairsArgs {
         let (score, threshold) = self.scores.score_and_threshold()?;
         let options = ExtractOptions {
             what: Extract::Pairs(match self.format {
-                Some(PairFormat::Tsv) => Format::Tsv,
-                Some(PairFormat::Csv) => Format::Csv,
-                _ => Format::Ndjson,
+                Some(PairFormat::Records(format)) => format,
+                Some(PairFormat::PanXml) | None => Format::Ndjson,
             }),
             score,
             threshold,

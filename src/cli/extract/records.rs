@@ -16,27 +16,19 @@ use crate::{
     commands::{ExtractOptions, LeaveOut, extract_without},
     report::Format,
 };
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, builder::PossibleValue};
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
-/// How records are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum RecordFormat {
-    Ndjson,
-    Tsv,
-    Csv,
-}
+impl ValueEnum for Format {
+    fn value_variants<'a>() -> &'a [Self] {
+        Self::ALL
+    }
 
-impl From<RecordFormat> for Format {
-    fn from(format: RecordFormat) -> Self {
-        match format {
-            RecordFormat::Ndjson => Self::Ndjson,
-            RecordFormat::Tsv => Self::Tsv,
-            RecordFormat::Csv => Self::Csv,
-        }
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.name()))
     }
 }
 
@@ -45,7 +37,7 @@ impl From<RecordFormat> for Format {
 pub struct RecordOutputArgs {
     /// ndjson, tsv or csv [default: ndjson]
     #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
-    pub format: Option<RecordFormat>,
+    pub format: Option<Format>,
     #[command(flatten)]
     pub file: OutputArgs,
 }
@@ -62,7 +54,7 @@ pub struct OutputArgs {
 
 impl RecordOutputArgs {
     pub fn format(&self) -> Format {
-        self.format.unwrap_or(RecordFormat::Ndjson).into()
+        self.format.unwrap_or(Format::Ndjson)
     }
 }
 

@@ -4,7 +4,6 @@ use super::{
     super::{
         args::{CommonArgs, InputArgs, MORE, ReadArgs, RunArgs, score_help},
         exclusions::{ExcludeArgs, GroupArgs, PassageArgs},
-        extract::RecordFormat,
         output::Output,
         shared_only::{tell_not_excluded, tell_unseen},
         source::{MakingArgs, Reading, Source, ensure_exists, is_index},
@@ -69,7 +68,7 @@ pub struct SearchArgs {
         hide_possible_values = true,
         conflicts_with = "stream"
     )]
-    format: Option<RecordFormat>,
+    format: Option<Format>,
     /// One line of JSON for each DOC as it comes, also if nothing is found
     #[arg(long)]
     stream: bool,
@@ -194,13 +193,13 @@ impl SearchArgs {
         Ok(match (self.passages, self.format) {
             _ if self.stream => AnswerFormat::Documents,
             _ if self.html.is_some() => AnswerFormat::Page,
-            (true, Some(RecordFormat::Tsv | RecordFormat::Csv)) => {
+            (true, Some(format)) if format.is_table() => {
                 bail!("--passages gives ndjson, not tsv or csv")
             }
             (true, None) if stdout().is_terminal() => AnswerFormat::Excerpts {
                 with_color: wants_color(),
             },
-            (false, Some(format)) => AnswerFormat::Matches(format.into()),
+            (false, Some(format)) => AnswerFormat::Matches(format),
             _ => AnswerFormat::Matches(Format::Ndjson),
         })
     }

@@ -1,6 +1,9 @@
 //! Output formats: each turns records into bytes, one file per format.
 //!
 //! Where the bytes go is up to the caller: one stream, or a file for each record.
+//!
+//! To add a format that any record can be written in: a file here with a type that implements
+//! [`Sink`] and `RecordSyntax`, and a row of `formats!`.
 
 mod cells;
 mod csv;
@@ -23,7 +26,6 @@ pub use tsv::Tsv;
 #[cfg(test)]
 mod tests;
 
-use self::cells::CellStyle;
 use super::records::GraphElement;
 use crate::base::error::Result;
 use serde::Serialize;
@@ -43,63 +45,90 @@ pub trait Sink<R: ?Sized>: Sync {
     fn put_foot(&self, _out: &mut Vec<u8>) {}
 }
 
-/// Formats that any record can be written in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+/// What a format that any record can be written in has besides its [`Sink`].
+trait RecordSyntax {
+    /// The name by which users select it.
+    const NAME: &'static str;
+    /// Whether records are rows of a table; otherwise they may be nested.
+    const IS_TABLE: bool;
+    /// What stands after the last field of a record.
+    const RECORD_END: &'static [u8];
+
+    /// What stands before a field of a record.
+    fn before_field(number: usize, name: &str) -> String;
+
+    /// Appends a text as a field of a record has it.
+    fn put_text(text: &str, out: &mut Vec<u8>) -> Result<()>;
+}
+
+/// Defines [`Format`] from the rows, and calls the sink of a format.
+macro_rules! formats {
+    ($($(#[$doc:meta])* $format:ident,)*) => {
+        /// Formats that any record can be written in.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Format {
+            $($(#[$doc])* $format,)*
+        }
+
+        impl Format {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$format,)*];
+
+            /// The name by which users select it.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$format => $format::NAME,)*
+                }
+            }
+
+            /// Whether records are rows of a table; otherwise they may be nested.
+            pub fn is_table(self) -> bool {
+                match self {
+                    $(Self::$format => $format::IS_TABLE,)*
+                }
+            }
+
+            /// Appends a text as a field of a record has it.
+            pub fn put_text(self, text: &str, out: &mut Vec<u8>) -> Result<()> {
+                match self {
+                    $(Self::$format => $format::put_text(text, out),)*
+                }
+            }
+
+            /// What stands before each of some fields, and after the last.
+            pub fn field_frames(self, names: &[String]) -> (Vec<Vec<u8>>, &'static [u8]) {
+                let (before, end): (fn(usize, &str) -> String, _) = match self {
+                    $(Self::$format => ($format::before_field, $format::RECORD_END),)*
+                };
+                let frames = names.iter().enumerate();
+                let frames = frames.map(|(number, name)| before(number, name).into_bytes());
+                (frames.collect(), end)
+            }
+        }
+
+        impl<R: Serialize + ?Sized> Sink<R> for Format {
+            fn put_head(&self, shape: &R, out: &mut Vec<u8>) -> Result<()> {
+                match self {
+                    $(Self::$format => $format.put_head(shape, out),)*
+                }
+            }
+
+            fn put_record(&self, record: &R, out: &mut Vec<u8>) -> Result<()> {
+                match self {
+                    $(Self::$format => $format.put_record(record, out),)*
+                }
+            }
+        }
+    };
+}
+
+formats! {
     /// A JSON object a line.
     Ndjson,
     /// Columns between tabs, below a line of their names.
     Tsv,
     /// Columns between commas, below a line of their names.
     Csv,
-}
-
-impl Format {
-    /// Whether records are rows of a table; otherwise they may be nested.
-    pub fn is_table(self) -> bool {
-        self != Self::Ndjson
-    }
-
-    /// Appends a text as a field of a record has it.
-    pub fn put_text(self, text: &str, out: &mut Vec<u8>) -> Result<()> {
-        match self {
-            Self::Ndjson => put_json(text, out),
-            Self::Tsv => cells::put_text(CellStyle::Tabs, text, out),
-            Self::Csv => cells::put_text(CellStyle::QuotedCommas, text, out),
-        }
-    }
-
-    /// What stands before each of some fields, and after the last.
-    pub fn field_frames(self, names: &[String]) -> (Vec<Vec<u8>>, &'static [u8]) {
-        let before = |(number, name): (usize, &String)| match (self, number) {
-            (Self::Ndjson, 0) => format!("{{\"{name}\":"),
-            (Self::Ndjson, _) => format!(",\"{name}\":"),
-            (_, 0) => String::new(),
-            (Self::Tsv, _) => "\t".to_owned(),
-            (Self::Csv, _) => ",".to_owned(),
-        };
-        let frames = names.iter().enumerate().map(before);
-        let end: &[u8] = if self.is_table() { b"\n" } else { b"}\n" };
-        (frames.map(String::into_bytes).collect(), end)
-    }
-}
-
-impl<R: Serialize + ?Sized> Sink<R> for Format {
-    fn put_head(&self, shape: &R, out: &mut Vec<u8>) -> Result<()> {
-        match self {
-            Self::Ndjson => Ndjson.put_head(shape, out),
-            Self::Tsv => Tsv.put_head(shape, out),
-            Self::Csv => Csv.put_head(shape, out),
-        }
-    }
-
-    fn put_record(&self, record: &R, out: &mut Vec<u8>) -> Result<()> {
-        match self {
-            Self::Ndjson => Ndjson.put_record(record, out),
-            Self::Tsv => Tsv.put_record(record, out),
-            Self::Csv => Csv.put_record(record, out),
-        }
-    }
 }
 
 /// Formats of graphs.

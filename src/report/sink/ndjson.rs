@@ -1,6 +1,6 @@
 //! NDJSON: a JSON object a line.
 
-use super::Sink;
+use super::{RecordSyntax, Sink};
 use crate::{
     base::{
         codec::escape_unsafe,
@@ -20,6 +20,21 @@ impl<R: Serialize + ?Sized> Sink<R> for Ndjson {
         put_json(record, out)?;
         out.push(b'\n');
         Ok(())
+    }
+}
+
+impl RecordSyntax for Ndjson {
+    const NAME: &'static str = "ndjson";
+    const IS_TABLE: bool = false;
+    const RECORD_END: &'static [u8] = b"}\n";
+
+    fn before_field(number: usize, name: &str) -> String {
+        let start = if number == 0 { '{' } else { ',' };
+        format!("{start}\"{name}\":")
+    }
+
+    fn put_text(text: &str, out: &mut Vec<u8>) -> Result<()> {
+        put_json(text, out)
     }
 }
 

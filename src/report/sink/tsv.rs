@@ -3,8 +3,8 @@
 //! A cell of text is the inside of a JSON string, so that no tab or line feed stands in it.
 
 use super::{
-    Sink,
-    cells::{CellStyle, put_names, put_row},
+    RecordSyntax, Sink,
+    cells::{self, CellStyle, put_names, put_row},
 };
 use crate::base::error::Result;
 use serde::Serialize;
@@ -19,5 +19,19 @@ impl<R: Serialize + ?Sized> Sink<R> for Tsv {
 
     fn put_record(&self, record: &R, out: &mut Vec<u8>) -> Result<()> {
         put_row(CellStyle::Tabs, record, out)
+    }
+}
+
+impl RecordSyntax for Tsv {
+    const NAME: &'static str = "tsv";
+    const IS_TABLE: bool = true;
+    const RECORD_END: &'static [u8] = b"\n";
+
+    fn before_field(number: usize, _: &str) -> String {
+        if number == 0 { "" } else { "\t" }.to_owned()
+    }
+
+    fn put_text(text: &str, out: &mut Vec<u8>) -> Result<()> {
+        cells::put_text(CellStyle::Tabs, text, out)
     }
 }
