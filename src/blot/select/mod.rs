@@ -48,41 +48,71 @@ pub struct SelectContext<'a> {
     pub bits: u8,
 }
 
-/// The name of a heuristic, its description, and the function that reads its argument.
-type SelectionRow = (
-    &'static str,
-    &'static str,
-    fn(&str, SelectContext<'_>) -> SelectResult,
-);
+/// A heuristic that users can choose.
+pub struct SelectionEntry {
+    /// The name, and what its argument is: `N`, `FILE`.
+    pub name: &'static str,
+    /// One line for the help.
+    pub help: &'static str,
+    /// Reads the argument.
+    pub read: fn(&str, SelectContext<'_>) -> SelectResult,
+    /// The mean number of blots for each kept blot, by the argument; 1 if the rate of shared blots
+    /// is unknown.
+    pub rate: fn(f64) -> f64,
+}
 
 /// All heuristics.
-pub const TABLE: [SelectionRow; 5] = [
-    ("mod:N", "blots that N divides: one in N", |n, _| {
-        Ok(Box::new(modulo::Modulo(number(n)?)))
-    }),
-    ("every:N", "the first of each N blots", |n, _| {
-        Ok(Box::new(every::Every(number(n)?)))
-    }),
-    (
-        "winnow:W",
-        "the least of each W neighbours; no shared run of W+k-1 tokens is missed (interleaved by N, of W+(k-1)*N)",
-        |w, _| Ok(Box::new(winnow::Winnow(number(w)?))),
-    ),
-    (
-        "anchor:FILE",
-        "windows that start with a phrase of FILE, one a line (a last * stands for any ending)",
-        |path, of| anchor::read(path, of.tokenizer),
-    ),
-    (
-        "spex:FILE",
-        "chunks that occur more than once, by the filter FILE that dedup-spex wrote",
-        spex::read,
-    ),
+pub const TABLE: &[SelectionEntry] = &[
+    SelectionEntry {
+        name: "mod:N",
+        help: "blots that N divides: one in N",
+        read: |n, _| Ok(Box::new(modulo::Modulo(number(n)?))),
+        rate: |n| n,
+    },
+    SelectionEntry {
+        name: "every:N",
+        help: "the first of each N blots",
+        read: |n, _| Ok(Box::new(every::Every(number(n)?))),
+        rate: |_| 1.0,
+    },
+    SelectionEntry {
+        name: "winnow:W",
+        help: "the least of each W neighbours; no shared run of W+k-1 tokens is missed (interleaved by N, of W+(k-1)*N)",
+        read: |w, _| Ok(Box::new(winnow::Winnow(number(w)?))),
+        rate: |w| (w + 1.0) / 2.0,
+    },
+    SelectionEntry {
+        name: "anchor:FILE",
+        help: "windows that start with a phrase of FILE, one a line (a last * stands for any ending)",
+        read: |path, of| anchor::read(path, of.tokenizer),
+        rate: |_| 1.0,
+    },
+    SelectionEntry {
+        name: "spex:FILE",
+        help: "chunks that occur more than once, by the filter FILE that dedup-spex wrote",
+        read: spex::read,
+        rate: |_| 1.0,
+    },
 ];
+
+impl SelectionEntry {
+    fn find(term: &SchemeTerm) -> Option<&'static Self> {
+        let is_it = |row: &&Self| row.name.split(':').next() == Some(term.name.as_str());
+        TABLE.iter().find(is_it)
+    }
+}
+
+/// Whether the argument of a selection names a file.
+pub fn names_file(term: &SchemeTerm) -> bool {
+    SelectionEntry::find(term).is_some_and(|row| row.name.ends_with(":FILE"))
+}
 
 /// The help text of the selections.
 pub fn help() -> String {
-    let rows = TABLE.map(|(name, what, _)| format!("{name}: {what}"));
+    let rows = TABLE
+        .iter()
+        .map(|row| format!("{}: {}", row.name, row.help))
+        .collect::<Vec<_>>();
     format!(
         "all: every blot;\n{};\nseveral with commas: what all of them keep",
         rows.join(";\n")
@@ -149,11 +179,11 @@ fn is_spex(term: &SchemeTerm) -> bool {
 /// 1 if the rate of shared blots is unknown: it does not depend on the anchors, nor on the first
 /// blot that `every` counts.
 pub fn rate(select: &SelectScheme) -> f64 {
-    let rate_of = |term: &SchemeTerm| match (term.name.as_str(), &term.argument) {
-        ("mod", Some(n)) => n.parse().unwrap_or(1.0),
-        ("winnow", Some(w)) => w.parse().map_or(1.0, |w: f64| (w + 1.0) / 2.0),
-        _ => 1.0,
+    let rate_of = |term: &SchemeTerm| {
+        let argument = term.argument.as_ref()?.parse().ok()?;
+        SelectionEntry::find(term).map(|row| (row.rate)(argument))
     };
+    let rate_of = |term| rate_of(term).unwrap_or(1.0);
     select.0.iter().map(rate_of).product()
 }
 
@@ -178,14 +208,11 @@ impl Selection {
         for term in select.0.iter().filter(|term| !term.is_plain("all")) {
             let name = term.name.as_str();
             let argument = term.argument.as_deref().unwrap_or_default();
-            let (.., make) = TABLE
-                .iter()
-                .find(|(row, ..)| row.split(':').next() == Some(name))
-                .ok_or_else(|| {
-                    let names: Vec<_> = TABLE.iter().map(|(name, ..)| *name).collect();
-                    format!("no selection '{term}'; there are all, {}", names.join(", "))
-                })?;
-            chain.push(make(argument, of).map_err(|what| format!("{name}: {what}"))?);
+            let row = SelectionEntry::find(term).ok_or_else(|| {
+                let names: Vec<_> = TABLE.iter().map(|row| row.name).collect();
+                format!("no selection '{term}'; there are all, {}", names.join(", "))
+            })?;
+            chain.push((row.read)(argument, of).map_err(|what| format!("{name}: {what}"))?);
         }
         chain.sort_by_key(|select| select.name());
         chain.dedup_by_key(|select| select.name());

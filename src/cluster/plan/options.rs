@@ -6,6 +6,7 @@ use crate::{
         files::TempDir,
         parallel::Limits,
     },
+    blot::select,
     commands::{BlotOptions, MaxRemove, RowFormat, Settings},
     index::Resources,
     report::Format,
@@ -210,7 +211,7 @@ impl PlanOptions {
             .iter_mut()
             .flat_map(|select| &mut select.0)
         {
-            let names_file = ["anchor", "spex"].contains(&term.name.as_str());
+            let names_file = select::names_file(term);
             if let Some(file) = term.argument.as_mut().filter(|_| names_file) {
                 files.push(fs::read(&*file).map_err(|error| Error::io(&*file, error))?);
                 *file = selection_file(files.len() - 1);
