@@ -243,6 +243,14 @@ fn fields_are_found_by_dotted_paths_in_lines_and_tables() {
     let ran = work.run("dedup-tokenize", &[&flags[..], &["a.json"]].concat());
     ran.ok();
     assert_eq!(ran.docs(), ["y"]);
+    if work.shell("command -v duckdb").code() != 0 {
+        return eprintln!("no duckdb here: nested columns were not tried");
+    }
+    work.shell("duckdb -c \"COPY (SELECT {'body': 'some words', 'key': 'z'} AS meta) TO 'a.parquet'\" > /dev/null")
+        .ok();
+    let ran = work.run("dedup-tokenize", &[&flags[..], &["a.parquet"]].concat());
+    ran.ok();
+    assert_eq!(ran.docs(), ["z"]);
 }
 
 /// Such a data set has its rows in numbered files below data/, and no column that is an id.
