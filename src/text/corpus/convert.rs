@@ -81,6 +81,23 @@ impl Programs {
     }
 }
 
+/// Whether a file can be one of [`KINDS`]: a quick look that spares most texts the others.
+fn may_be_document(head: &[u8], name: &Path) -> bool {
+    let starts_so = match head {
+        [b'P', second, ..] => *second == b'K',
+        [first, ..] => {
+            matches!(first, b'<' | b'{' | 0xd0 | 0xef | 0xfe | 0xff) || first.is_ascii_whitespace()
+        }
+        [] => false,
+    };
+    let ending = name.extension().map_or(&[][..], |it| it.as_encoded_bytes());
+    let is_ending = |known: &&str| known.as_bytes().eq_ignore_ascii_case(ending);
+    starts_so
+        || KINDS
+            .iter()
+            .any(|kind| kind.extensions().iter().any(is_ending))
+}
+
 /// Renders the pages of a PDF in a directory of its own, and writes them one after the other.
 fn page_images(limits: AdapterLimits) -> Option<Adapter> {
     Adapter::built_in(&["pdftoppm", "-r", "300", "-gray", "-", "{}"], limits)
@@ -99,8 +116,14 @@ impl Converter {
 
     /// How a file becomes text, by its first bytes and its name; none if it is text already, or nothing here can convert it.
     ///
-    /// What the user says of the format is believed of all that is text.
-    pub fn choose(&self, head: &[u8], name: &Path) -> Option<Conversion> {
+    /// What the user says of the format is believed of all that is text. `skipped`: the kind of a file that is not
+    /// read otherwise.
+    pub fn choose(
+        &self,
+        head: &[u8],
+        name: &Path,
+        skipped: Option<SkippedKind>,
+    ) -> Option<Conversion> {
         let programs = &self.programs;
         if let Some(index) = programs.adapters.iter().position(|it| it.matches(name)) {
             return Some(Conversion::Adapter(index));
@@ -108,11 +131,13 @@ impl Converter {
         if self.records.is_some() && is_plain_text(head) {
             return None;
         }
-        if let Some(kind) = KINDS.into_iter().find(|kind| kind.recognises(head, name)) {
+        if may_be_document(head, name)
+            && let Some(kind) = KINDS.into_iter().find(|kind| kind.recognises(head, name))
+        {
             let is_kept = self.keep_markup && kind.name() == "html";
             return (!is_kept).then_some(Conversion::Document(kind));
         }
-        match SkippedKind::of(head, name, self.records)? {
+        match skipped? {
             SkippedKind::Pdf if programs.pdf_to_text.is_some() => Some(Conversion::Pdf),
             kind if kind.is_image() && programs.recognise.is_some() => {
                 Some(Conversion::Image(kind))

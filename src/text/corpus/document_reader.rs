@@ -192,7 +192,10 @@ impl DocumentReader {
                     is_named,
                 };
                 self.file_bytes = bytes;
-                let loaded = self.finish_plain(names);
+                let loaded = match self.choose(names, &self.file_bytes) {
+                    Err(left) => Loaded::Skipped(left),
+                    Ok(chosen) => self.finish_plain(names, chosen),
+                };
                 self.visit_loaded(&id, &file, loaded, visit);
             }
             Chunk::Rows { of, rows } => rows
@@ -290,9 +293,10 @@ impl DocumentReader {
             return self.unpack(names, file);
         }
         // Of a file that is left out for its first bytes the rest is not read.
-        if let Err(left) = self.choose(names, &self.file_bytes) {
-            return Ok(Loaded::Skipped(left));
-        }
+        let chosen = match self.choose(names, &self.file_bytes) {
+            Err(left) => return Ok(Loaded::Skipped(left)),
+            Ok(chosen) => chosen,
+        };
         let is_too_large = entry.bytes > self.max_document
             || !(has_ended && is_small) && {
                 let known = entry.bytes.saturating_sub(self.file_bytes.len().to_u64());
@@ -303,18 +307,16 @@ impl DocumentReader {
             if is_too_large || self.file_bytes.len().to_u64() > self.max_document {
                 Loaded::Skipped(SkippedFile::too_large(entry.name(), self.max_document))
             } else {
-                self.finish_plain(names)
+                self.finish_plain(names, chosen)
             },
         )
     }
 
     /// A file that is in its buffer, not packed.
-    fn finish_plain(&mut self, names: FileNames<'_>) -> Loaded {
-        match self.choose(names, &self.file_bytes) {
-            Err(left) => Loaded::Skipped(left),
-            Ok(None) => Loaded::Plain,
-            Ok(Some(conversion)) => self.convert(names, conversion, &self.file_bytes),
-        }
+    fn finish_plain(&self, names: FileNames<'_>, chosen: Option<Conversion>) -> Loaded {
+        chosen.map_or(Loaded::Plain, |conversion| {
+            self.convert(names, conversion, &self.file_bytes)
+        })
     }
 
     /// Unpacks a file of which the head was read; the rest is never in memory as it is packed.
@@ -342,11 +344,12 @@ impl DocumentReader {
     /// How a file becomes text, or why it is left out, by its first bytes. One that was named is read although it looks binary.
     fn choose(&self, names: FileNames<'_>, head: &[u8]) -> Result<Option<Conversion>, SkippedFile> {
         let head = &head[..head.len().min(HEAD_BYTES)];
-        if let Some(conversion) = self.converter.choose(head, names.name) {
+        let skipped = SkippedKind::of(head, names.name, self.records);
+        if let Some(conversion) = self.converter.choose(head, names.name, skipped) {
             return Ok(Some(conversion));
         }
         let unknown = || (!names.is_named && is_binary(head)).then_some(SkippedKind::UnknownBinary);
-        match SkippedKind::of(head, names.name, self.records).or_else(unknown) {
+        match skipped.or_else(unknown) {
             // Its text is decoded.
             None | Some(SkippedKind::Utf16) => Ok(None),
             Some(kind) => Err(names.skipped(kind)),

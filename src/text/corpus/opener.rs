@@ -101,7 +101,7 @@ impl Opener {
         if head.starts_with(&MAGIC) {
             return self.open_blocks(candidate);
         }
-        if self.converter.choose(head, &candidate.name).is_some() {
+        if self.is_convertible(head, &candidate.name) {
             return Opened::Document(candidate);
         }
         let skipped = SkippedKind::of(head, &candidate.name, records);
@@ -233,7 +233,8 @@ impl Opener {
 
     /// Whether some code turns such a file into text.
     pub fn is_convertible(&self, head: &[u8], name: &Path) -> bool {
-        self.converter.choose(head, name).is_some()
+        let skipped = SkippedKind::of(head, name, self.options.records);
+        self.converter.choose(head, name, skipped).is_some()
     }
 
     /// A file of which not even the first record can be read.
