@@ -51,7 +51,7 @@ enum QueryVerb {
     /// The passages that two files share
     Align(Box<align::AlignArgs>),
     /// Documents that have a blot, and the text behind it
-    Blot(blot::BlotQueryArgs),
+    Blot(Box<blot::BlotQueryArgs>),
     /// Every blot that two documents of an index share
     Between(between::BetweenArgs),
     /// Each document against all that came before it

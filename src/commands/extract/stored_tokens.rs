@@ -69,7 +69,7 @@ fn open_by_id(view: &View<'_>, roots: &[PathBuf], settings: &Settings) -> Result
             Err(problem) => match container() {
                 Some((name, entry)) => opened
                     .insert(name.to_owned())
-                    .then(|| WalkItem::File(entry)),
+                    .then_some(WalkItem::File(entry)),
                 None => Some(WalkItem::Problem(problem)),
             },
         }
