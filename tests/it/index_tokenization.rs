@@ -149,7 +149,8 @@ fn the_template_of_stripped_pages_is_not_a_passage() {
         (&words, &words)
     );
     // The text of a page is extracted in any case.
-    let found = records(&work.run("dedup-query", &["align", "--pairs", "list"]).ok());
+    let ran = work.run("dedup-query", &["align", "--pairs", "list"]);
+    let found = records(&ran.0.stdout);
     assert!(found[0]["a_in_b"].as_f64().unwrap() < 0.1, "{found:?}");
 }
 
