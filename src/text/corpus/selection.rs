@@ -76,6 +76,12 @@ impl Selection {
         if !self.is_hidden_wanted && path.components().any(is_hidden) {
             return Some(SkippedKind::Hidden);
         }
+        // No walk passes over the directories of an archive.
+        let mut directories = path.ancestors().skip(1);
+        let is_excluded = |it: &Path| self.globs.matched(it, true).is_ignore();
+        if directories.any(|it| !it.as_os_str().is_empty() && is_excluded(it)) {
+            return Some(SkippedKind::Excluded);
+        }
         self.skip_file(path)
     }
 
