@@ -68,6 +68,8 @@ pub enum Chunk {
         /// The block, not decoded yet.
         block: StreamBlock,
     },
+    /// Records that were passed over because they hold no text.
+    Passed(u64),
     /// A problem, in its place in the order.
     Problem(Problem),
     /// A file that is not read, in its place in the order.
@@ -82,7 +84,11 @@ impl Chunk {
             | Self::Records { of, .. }
             | Self::Rows { of, .. }
             | Self::Block { of, .. } => Some(of),
-            Self::Files(_) | Self::Whole { .. } | Self::Problem(_) | Self::Skipped(_) => None,
+            Self::Files(_)
+            | Self::Whole { .. }
+            | Self::Passed(_)
+            | Self::Problem(_)
+            | Self::Skipped(_) => None,
         }
     }
 
@@ -96,7 +102,7 @@ impl Chunk {
                 rows.iter().map(bytes).sum::<usize>().to_u64()
             }
             Self::Block { block, .. } => block.bytes(),
-            Self::Opened(_) | Self::Problem(_) | Self::Skipped(_) => 0,
+            Self::Opened(_) | Self::Passed(_) | Self::Problem(_) | Self::Skipped(_) => 0,
         }
     }
 }

@@ -144,8 +144,14 @@ impl DocumentReader {
             Chunk::Records { .. }
             | Chunk::Rows { .. }
             | Chunk::Block { .. }
+            | Chunk::Passed(_)
             | Chunk::Problem(_)
             | Chunk::Skipped(_) => 0,
+        };
+        let passed = if let Chunk::Passed(records) = chunk {
+            records
+        } else {
+            0
         };
         if let Chunk::Opened(of) = &chunk {
             self.kinds.push(of.records.name());
@@ -165,6 +171,7 @@ impl DocumentReader {
             .drain(..)
             .for_each(|encoding| account.count_decoded(encoding));
         account.streams = is_stream.into();
+        account.records_left_out += passed;
         // Frees the buffers of a very large document.
         self.tokens.clear();
         self.blots.clear();
@@ -173,7 +180,7 @@ impl DocumentReader {
 
     fn read_chunk(&mut self, chunk: Chunk, visit: &mut Visit<'_>) -> Result<()> {
         match chunk {
-            Chunk::Opened(_) => {}
+            Chunk::Opened(_) | Chunk::Passed(_) => {}
             Chunk::Files(entries) => entries
                 .iter()
                 .for_each(|entry| self.read_file(entry, visit)),

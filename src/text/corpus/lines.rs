@@ -74,6 +74,10 @@ impl LineReader {
                     what.strip_suffix(LEFT_OUT).unwrap_or(&what),
                 ));
             }
+            Chunk::Passed(records) => {
+                self.account.records_left_out += records;
+                return Ok(Vec::new());
+            }
             Chunk::Opened(_) => {
                 self.account.files += 1;
                 return Ok(Vec::new());
@@ -184,7 +188,7 @@ pub fn copy_lines(chunk: &Chunk) -> Result<(Vec<u8>, u64)> {
             place.clone(),
             what.strip_suffix(LEFT_OUT).unwrap_or(what),
         )),
-        Chunk::Opened(_) => Ok((Vec::new(), 1)),
+        Chunk::Opened(_) | Chunk::Passed(_) => Ok((Vec::new(), 1)),
         Chunk::Skipped(left) if left.is_error() => Err(Error::damaged(
             left.problem.place.clone(),
             &*left.problem.what,

@@ -203,7 +203,7 @@ impl LocationFinder {
                 Ok(())
             }
             // There is no text in them.
-            Chunk::Opened(_) | Chunk::Block { .. } => Ok(()),
+            Chunk::Opened(_) | Chunk::Block { .. } | Chunk::Passed(_) => Ok(()),
             Chunk::Records { ref of, .. } if of.header.is_some() => Ok(()),
             Chunk::Records { ref of, .. } if of.is_on_disk => {
                 let of = of.clone();

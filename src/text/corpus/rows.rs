@@ -23,6 +23,8 @@ pub struct SequenceChunks<S> {
     /// An error, which comes after the records before it.
     failed: Option<String>,
     is_done: bool,
+    /// The records that were passed over were counted.
+    has_counted: bool,
 }
 
 impl<S: RecordSequence> SequenceChunks<S> {
@@ -33,6 +35,7 @@ impl<S: RecordSequence> SequenceChunks<S> {
             records,
             failed: None,
             is_done: false,
+            has_counted: false,
         }
     }
 
@@ -79,12 +82,18 @@ impl<S: RecordSequence> Iterator for SequenceChunks<S> {
         {
             return Some(Ok(rows));
         }
-        let what = self.failed.take()?;
+        let item = match self.failed.take() {
+            Some(what) => Chunk::Problem(Problem::new(
+                Place::file(self.of.file.clone()),
+                what + LEFT_OUT,
+            )),
+            None if !self.has_counted => {
+                self.has_counted = true;
+                Chunk::Passed(self.records.records_passed())
+            }
+            None => return None,
+        };
         self.is_done = true;
-        let problem = Problem::new(Place::file(self.of.file.clone()), what + LEFT_OUT);
-        Some(Ok(Weighted {
-            item: Chunk::Problem(problem),
-            bytes: 0,
-        }))
+        Some(Ok(Weighted { item, bytes: 0 }))
     }
 }

@@ -3,7 +3,11 @@
 //! Globs are those of `.gitignore`: without a slash they match a name at any depth, with one a path from the root, and
 //! with a slash at the end a directory.
 
-use super::{Options, skipped_kind::SkippedKind};
+use super::{
+    Options,
+    skipped_kind::{SkippedKind, extension},
+    unpack::inner_name,
+};
 use crate::base::error::{Error, Result};
 use ignore::{
     Match,
@@ -43,7 +47,9 @@ impl Selection {
         if !self.is_hidden_wanted && depth > 0 && path.file_name().is_some_and(is_hidden) {
             return Some(SkippedKind::Hidden);
         }
-        if depth > 0 && self.globs.matched(path, is_dir).is_ignore() {
+        // An archive is a directory: its members are chosen one by one.
+        let is_like_dir = is_dir || is_archive(path);
+        if depth > 0 && self.globs.matched(path, is_like_dir).is_ignore() {
             return Some(SkippedKind::Excluded);
         }
         self.ignored.retain(|(of, _)| *of < depth || *of == ABOVE);
@@ -61,7 +67,7 @@ impl Selection {
 
     /// Why a file that the user named, or a member of an archive, is passed over.
     pub fn skip_file(&self, path: &Path) -> Option<SkippedKind> {
-        let is_excluded = self.globs.matched(path, false).is_ignore();
+        let is_excluded = self.globs.matched(path, is_archive(path)).is_ignore();
         is_excluded.then_some(SkippedKind::Excluded)
     }
 
@@ -93,6 +99,11 @@ impl Selection {
             .find(|found| !found.is_none());
         matches!(first, Some(Match::Ignore(_)))
     }
+}
+
+fn is_archive(path: &Path) -> bool {
+    let ending = extension(&inner_name(path));
+    matches!(ending.as_deref(), Some("tar" | "zip"))
 }
 
 const GITIGNORE: &str = ".gitignore";

@@ -52,6 +52,11 @@ pub const MOST_NAMES: usize = 20;
 pub trait RecordSequence: Send {
     /// The next record, and `None` at the end. After an error, which names the place, the rest cannot be read.
     fn next_record(&mut self) -> Option<Result<SequenceRecord, String>>;
+
+    /// How many records were passed over because they hold no text, such as images in a web archive.
+    fn records_passed(&self) -> u64 {
+        0
+    }
 }
 
 /// Which fields hold the id and the text. A dot leads into a nested field (`meta.url`), unless a field has a name with

@@ -162,7 +162,9 @@ impl WarcRecords {
         let is_truncated = header.fields.get("warc-truncated").is_some();
         let media_type = content_type.split(';').next().unwrap_or_default().trim();
         match header.kind() {
-            "conversion" if media_type.eq_ignore_ascii_case("text/plain") => {
+            "conversion"
+                if media_type.is_empty() || media_type.eq_ignore_ascii_case("text/plain") =>
+            {
                 if payload.len().to_u64() > most_bytes {
                     return Page::Fault(RecordFault::TooLarge);
                 }
@@ -178,6 +180,10 @@ impl WarcRecords {
 }
 
 impl RecordSequence for WarcRecords {
+    fn records_passed(&self) -> u64 {
+        self.passed.left_out.values().sum()
+    }
+
     fn next_record(&mut self) -> Option<Result<SequenceRecord, String>> {
         while !self.has_ended {
             match self.read_record() {
