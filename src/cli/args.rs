@@ -46,6 +46,62 @@ fn parse_encoding(name: &str) -> Result<EncodingChoice, String> {
     corpus::parse_encoding(name).map(EncodingChoice)
 }
 
+/// How files become text.
+#[derive(Args, Debug, Clone)]
+#[command(next_help_heading = MORE)]
+pub struct ConvertArgs {
+    /// Encoding of all texts: auto, utf-8, windows-1252 … [default: auto]
+    ///
+    /// auto: UTF-8; UTF-16 where a byte-order mark or the bytes show it; a legacy encoding where the
+    /// bytes leave no doubt. The account counts the texts that were decoded.
+    #[arg(long, value_name = "NAME", default_value = "auto", hide_default_value = true, value_parser = parse_encoding)]
+    pub encoding: EncodingChoice,
+    /// Read HTML files as they are, with their tags
+    #[arg(long, hide_short_help = true)]
+    pub keep_markup: bool,
+    /// Turn files that match GLOB into text with COMMAND (repeatable)
+    ///
+    /// The file goes to the standard input of COMMAND, or its path into the place of {}; its standard
+    /// output is the text. No shell is involved, unless COMMAND is one: 'sh -c …'.
+    #[arg(long = "adapter", value_name = "GLOB=COMMAND", value_parser = AdapterRule::parse)]
+    pub adapters: Vec<AdapterRule>,
+    /// Keep extracted texts in DIR, or nowhere with none [default: ~/.cache/dedup]
+    #[arg(long, value_name = "DIR", hide_short_help = true)]
+    pub adapter_cache: Option<PathBuf>,
+    /// Stop an adapter after N seconds [default: 120]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "120",
+        hide_default_value = true,
+        hide_short_help = true
+    )]
+    pub adapter_timeout: u64,
+    /// Memory of an adapter [default: 4G]
+    #[arg(long, value_name = "SIZE", default_value = "4G", hide_default_value = true, hide_short_help = true, value_parser = parse_size)]
+    pub adapter_memory: u64,
+    /// Read images and scanned pages in language LANG, with tesseract
+    ///
+    /// LANG is a language of tesseract, such as eng or deu+eng.
+    #[arg(long, value_name = "LANG")]
+    pub ocr: Option<String>,
+}
+
+impl Default for ConvertArgs {
+    /// As if no flag were given.
+    fn default() -> Self {
+        Self {
+            encoding: EncodingChoice(None),
+            keep_markup: false,
+            adapters: Vec::new(),
+            adapter_cache: None,
+            adapter_timeout: AdapterLimits::default().seconds,
+            adapter_memory: AdapterLimits::default().memory_bytes,
+            ocr: None,
+        }
+    }
+}
+
 /// How documents are read.
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = MORE)]
@@ -102,41 +158,8 @@ pub struct ReadArgs {
     /// Otherwise such a document is named and skipped.
     #[arg(long, hide_short_help = true)]
     pub lossy: bool,
-    /// Encoding of all texts: auto, utf-8, windows-1252 … [default: auto]
-    ///
-    /// auto: UTF-8; UTF-16 where a byte-order mark or the bytes show it; a legacy encoding where the
-    /// bytes leave no doubt. The account counts the texts that were decoded.
-    #[arg(long, value_name = "NAME", default_value = "auto", hide_default_value = true, value_parser = parse_encoding)]
-    pub encoding: EncodingChoice,
-    /// Read HTML files as they are, with their tags
-    #[arg(long, hide_short_help = true)]
-    pub keep_markup: bool,
-    /// Turn files that match GLOB into text with COMMAND (repeatable)
-    ///
-    /// The file goes to the standard input of COMMAND, or its path into the place of {}; its standard
-    /// output is the text. No shell is involved, unless COMMAND is one: 'sh -c …'.
-    #[arg(long = "adapter", value_name = "GLOB=COMMAND", value_parser = AdapterRule::parse)]
-    pub adapters: Vec<AdapterRule>,
-    /// Keep extracted texts in DIR, or nowhere with none [default: ~/.cache/dedup]
-    #[arg(long, value_name = "DIR", hide_short_help = true)]
-    pub adapter_cache: Option<PathBuf>,
-    /// Stop an adapter after N seconds [default: 120]
-    #[arg(
-        long,
-        value_name = "N",
-        default_value = "120",
-        hide_default_value = true,
-        hide_short_help = true
-    )]
-    pub adapter_timeout: u64,
-    /// Memory of an adapter [default: 4G]
-    #[arg(long, value_name = "SIZE", default_value = "4G", hide_default_value = true, hide_short_help = true, value_parser = parse_size)]
-    pub adapter_memory: u64,
-    /// Read images and scanned pages in language LANG, with tesseract
-    ///
-    /// LANG is a language of tesseract, such as eng or deu+eng.
-    #[arg(long, value_name = "LANG")]
-    pub ocr: Option<String>,
+    #[command(flatten)]
+    pub convert: ConvertArgs,
     /// Leave out documents longer than SIZE [default: 1G]
     ///
     /// The size counts after unpacking, and can be at most 4G.
@@ -162,13 +185,7 @@ impl Default for ReadArgs {
             hidden: false,
             relative: false,
             lossy: false,
-            encoding: EncodingChoice(None),
-            keep_markup: false,
-            adapters: Vec::new(),
-            adapter_cache: None,
-            adapter_timeout: AdapterLimits::default().seconds,
-            adapter_memory: AdapterLimits::default().memory_bytes,
-            ocr: None,
+            convert: ConvertArgs::default(),
             max_document: 1 << 30,
             skip_bad: false,
         }
@@ -335,16 +352,16 @@ impl InputArgs {
             },
             relative: self.read.relative,
             lossy: self.read.lossy,
-            encoding: self.read.encoding.0.clone(),
+            encoding: self.read.convert.encoding.0.clone(),
             prefer_fasta,
-            keep_markup: self.read.keep_markup,
-            adapters: self.read.adapters.clone(),
+            keep_markup: self.read.convert.keep_markup,
+            adapters: self.read.convert.adapters.clone(),
             adapter_limits: AdapterLimits {
-                seconds: self.read.adapter_timeout,
-                memory_bytes: self.read.adapter_memory,
+                seconds: self.read.convert.adapter_timeout,
+                memory_bytes: self.read.convert.adapter_memory,
             },
-            adapter_cache: cache_directory(self.read.adapter_cache.as_deref()),
-            ocr: self.read.ocr.clone(),
+            adapter_cache: cache_directory(self.read.convert.adapter_cache.as_deref()),
+            ocr: self.read.convert.ocr.clone(),
             max_document: self.read.max_document.min(corpus::MOST_BYTES),
             needs_documents: true,
         }

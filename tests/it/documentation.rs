@@ -158,7 +158,9 @@ fn golden_streams_are_read_and_written_unchanged() {
             .filter(|option| ["--spans", "--positions"].contains(option))
             .copied()
             .collect::<Vec<_>>();
-        let text = work.run(tool, &[options, &[corpus]].concat()).ok();
+        let text = work
+            .run(tool, &[options, &["--keep-markup", corpus]].concat())
+            .ok();
         assert!(
             work.run(tool, &[detail, vec![golden.to_str().unwrap()]].concat())
                 .ok()

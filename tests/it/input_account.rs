@@ -806,7 +806,7 @@ fn a_run_that_fails_writes_its_account() {
 fn a_sharded_run_writes_the_totals_of_its_tasks() {
     let work = mixed_files();
     let ran = work.shell(
-        "dedup-shard plan -q -o run --slots 2 c && dedup-shard run -q run --account account.json",
+        "echo 'a slots=2' > hosts && dedup-shard plan -q -o run --hosts hosts c && dedup-shard run -q run --account account.json",
     );
     assert_eq!(ran.code(), 2, "{}", ran.stderr());
     let account = json(&work, "account.json");

@@ -2,7 +2,7 @@
 
 use super::{
     super::{
-        args::{CommonArgs, InputArgs, MORE, ReadArgs, RunArgs, TokenArgs},
+        args::{CommonArgs, ConvertArgs, InputArgs, MORE, ReadArgs, RunArgs, TokenArgs},
         exclusions::{BaseArgs, PassageArgs},
         pair_output::Destination,
         watched,
@@ -62,6 +62,8 @@ pub struct AlignArgs {
     passage: PassageArgs,
     #[command(flatten)]
     base: BaseArgs,
+    #[command(flatten)]
+    convert: ConvertArgs,
     /// Read text that is not UTF-8, with ? for each wrong byte
     #[arg(long, help_heading = MORE)]
     lossy: bool,
@@ -180,8 +182,7 @@ impl AlignArgs {
                 paths: vec![list.to_owned()],
                 read: ReadArgs {
                     lossy: self.lossy,
-                    // The tokenizer strips it, and offsets refer to the pages as they are.
-                    keep_markup: self.tokens.strip_html,
+                    convert: self.convert.clone(),
                     max_document: self.max_document,
                     skip_bad: self.skip_bad,
                     ..ReadArgs::default()

@@ -122,7 +122,7 @@ impl PlanArgs {
     /// Where every machine keeps extracted texts, if the user says so: the cache directory of this
     /// user means nothing to another machine.
     fn cache(&self) -> Option<PathBuf> {
-        let asked = self.input.read.adapter_cache.clone();
+        let asked = self.input.read.convert.adapter_cache.clone();
         asked.filter(|path| path != Path::new("none"))
     }
 
@@ -211,7 +211,7 @@ pub fn run_plan(args: &PlanArgs) -> Result<ExitCode, anyhow::Error> {
         scheme: String::new(),
         blots: args.blots(),
         reading: args.reading(args.tokens.is_dna()),
-        own_cache: args.input.read.adapter_cache.is_none(),
+        own_cache: args.input.read.convert.adapter_cache.is_none(),
         dictionary: args.dictionary,
         selection_files: 0,
         parts: args.parts.unwrap_or_else(|| default_parts(&hosts)),
