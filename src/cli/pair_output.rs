@@ -15,7 +15,7 @@ use std::{
 pub enum Destination {
     Lines(BufWriter<Output>),
     Files(PanXmlDirectory),
-    Pages(html::Directory),
+    Pages(Box<html::Directory>),
 }
 
 impl Destination {
@@ -32,9 +32,8 @@ impl Destination {
 
     /// Pages, with an overview of this title.
     pub fn pages(directory: &Path, title: &str, notes: &[String]) -> Result<Self, anyhow::Error> {
-        Ok(Self::Pages(html::Directory::create(
-            directory, title, notes,
-        )?))
+        let pages = html::Directory::create(directory, title, notes)?;
+        Ok(Self::Pages(Box::new(pages)))
     }
 
     pub fn write(&mut self, aligned: &Aligned) -> Result<()> {
