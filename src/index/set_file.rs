@@ -31,7 +31,7 @@ struct SetFileDescription {
     set_blocks: Section,
 }
 
-/// Writes the sets of a segment. Memory: 8 bytes for every [`BLOCK_SETS`] sets.
+/// Writes the sets of a segment. Memory: 8 bytes for every `BLOCK_SETS` sets.
 pub fn write(path: &Path, sets: &Sets) -> Result<()> {
     let failed = |error| Error::io(path.display(), error);
     let mut out = SealedWriter::create(path).map_err(failed)?;

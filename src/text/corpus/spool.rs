@@ -70,6 +70,7 @@ impl Spooled {
     }
 
     /// The bytes in a file.
+    #[cfg(feature = "parquet")]
     pub fn into_file(self) -> io::Result<File> {
         match self {
             Self::File(file) => Ok(file),

@@ -139,7 +139,11 @@ pub(super) struct RecordPiece<'a> {
 pub(super) struct FormatInput {
     /// The records, unpacked.
     pub input: Input,
-    /// The file itself, if it is a regular one that is not packed.
+    /// The file itself, if it is a regular one that is not packed: for formats that are not read from their beginning.
+    #[cfg_attr(
+        not(feature = "parquet"),
+        expect(dead_code, reason = "only tables seek")
+    )]
     pub disk: Option<File>,
 }
 
