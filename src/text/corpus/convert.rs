@@ -72,7 +72,7 @@ impl Programs {
             adapters: adapters
                 .filter_map(|rule| Adapter::new(rule, limits).ok())
                 .collect(),
-            pdf_to_text: Adapter::built_in(&["pdftotext", "-q", "-enc", "UTF-8", "-", "-"], limits),
+            pdf_to_text: Adapter::built_in(&["pdftotext", "-enc", "UTF-8", "-", "-"], limits),
             pdf_to_images: language.and_then(|_| page_images(limits)),
             recognise: language.and_then(|language| {
                 Adapter::built_in(&["tesseract", "stdin", "stdout", "-l", language], limits)
