@@ -811,10 +811,6 @@ fn contradictory_service_options_are_refused() {
             "error: the following required arguments were not provided:",
         ),
         (
-            "dedup-query serve --history h --lines unix:s",
-            "dedup-query: say from which similarity on documents are alike: --min-similarity 0.94",
-        ),
-        (
             "dedup-query serve --history h --min-similarity 1 --lines s",
             "error: invalid value 's' for '--lines <ADDR>': 's' is neither unix:PATH nor tcp:HOST:PORT",
         ),
