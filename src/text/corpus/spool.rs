@@ -1,4 +1,4 @@
-//! Bytes that came from a place where nobody can seek: a member of an archive, a pipe, a packed file.
+//! Bytes from a source that cannot seek: a member of an archive, a pipe, a packed file.
 //!
 //! Archives and tables are read from their end, so these bytes are kept: in memory while they are few, and in a
 //! temporary file without a name beyond that.

@@ -3,7 +3,7 @@
 use super::thrift::ThriftReader;
 use crate::base::num::{ToU64, ToUsize};
 
-/// Whether `values` starts with so many runs of packed numbers, none with more numbers than `most_values`.
+/// Whether `values` starts with `runs` runs of packed numbers, none of them longer than `most_values`.
 pub fn counts_fit(values: &[u8], runs: usize, most_values: u64) -> bool {
     let mut rest = Some(values);
     for _ in 0..runs {
