@@ -363,6 +363,7 @@ impl InputArgs {
             adapter_cache: cache_directory(self.read.convert.adapter_cache.as_deref()),
             ocr: self.read.convert.ocr.clone(),
             max_document: self.read.max_document.min(corpus::MOST_BYTES),
+            placed_ids: false,
             needs_documents: true,
         }
     }

@@ -103,6 +103,7 @@ impl RequestReader {
             id,
             file,
             line: Some(number),
+            record: number,
             bytes: None,
             hash: None,
             content,

@@ -8,6 +8,7 @@ use super::{
     document::ExtractError,
     encoding::{Decoded, TextEncoding},
     format::RecordPiece,
+    placed_id::PlacedId,
     sequence::{RecordFault, SequenceRecord},
     skipped_kind::{HEAD_BYTES, SkippedKind, is_binary},
     unpack::{Packing, inner_name, read_bounded, unpack},
@@ -40,6 +41,8 @@ pub struct InputDocument<'a> {
     pub file: &'a Arc<str>,
     /// Where a file holds many documents.
     pub line: Option<u64>,
+    /// Which record of the file it is, from 1: the line, where a record starts with a line, or its number. 0 if the file is one document.
+    pub record: u64,
     /// The size of the text, where it is known.
     pub bytes: Option<u64>,
     /// The hash over its tokens, where a stream has it.
@@ -69,6 +72,15 @@ impl InputDocument<'_> {
             |line| Place::line(self.file, line),
         )
     }
+
+    /// Its id, and where it is.
+    pub fn placed_id(&self) -> PlacedId<'_> {
+        PlacedId {
+            file: self.file,
+            record: self.record,
+            id: self.id,
+        }
+    }
 }
 
 /// Receives documents and skipped input, in order.
@@ -82,6 +94,7 @@ pub struct DocumentReader {
     pub(super) max_document: u64,
     encoding: TextEncoding,
     converter: Converter,
+    has_placed_ids: bool,
     /// The kinds of the files that were read since the account was last taken.
     kinds: Vec<&'static str>,
     /// The encodings that files were decoded from since then.
@@ -126,6 +139,7 @@ impl DocumentReader {
             max_document: options.max_document,
             encoding: TextEncoding::new(options),
             converter: Converter::new(options),
+            has_placed_ids: options.placed_ids,
             kinds: Vec::new(),
             decoded: Vec::new(),
             file_bytes: Vec::new(),
@@ -159,9 +173,19 @@ impl DocumentReader {
         }
         let is_stream = matches!(&chunk, Chunk::Opened(of) if of.header.is_some());
         let mut account = Account::default();
+        let (mut placed_id, has_placed_ids) = (String::new(), self.has_placed_ids);
         self.read_chunk(chunk, &mut |found| {
             account.count(&found);
-            visit(found);
+            match found {
+                Ok(item) if has_placed_ids => {
+                    item.placed_id().write(&mut placed_id);
+                    visit(Ok(InputDocument {
+                        id: &placed_id,
+                        ..item
+                    }));
+                }
+                found => visit(found),
+            }
         })?;
         account.files = files.saturating_sub(account.files_left_out());
         self.kinds
@@ -244,7 +268,7 @@ impl DocumentReader {
             Loaded::Skipped(left) => visit(Err(SkippedInput::File(left))),
             Loaded::Converted(text, kind) => {
                 self.kinds.push(kind);
-                visit_text(id, file, None, text.as_bytes(), visit);
+                visit_text(id, file, (None, 0), text.as_bytes(), visit);
             }
             Loaded::Plain | Loaded::Unpacked => {
                 let bytes = if matches!(loaded, Loaded::Plain) {
@@ -262,7 +286,7 @@ impl DocumentReader {
                         if let Decoded::From(name) = decoded {
                             self.decoded.push(name);
                         }
-                        visit_text(id, file, None, bytes, visit);
+                        visit_text(id, file, (None, 0), bytes, visit);
                     }
                 }
             }
@@ -389,7 +413,13 @@ impl DocumentReader {
                 let id = row
                     .id
                     .unwrap_or_else(|| format!("{}:{}", of.id, row.number));
-                return visit_text(&id, &of.file, Some(line), text.as_bytes(), visit);
+                return visit_text(
+                    &id,
+                    &of.file,
+                    (Some(line), row.number),
+                    text.as_bytes(),
+                    visit,
+                );
             }
             Err(RecordFault::NoText { fields }) => {
                 return visit(Err(SkippedInput::NoText(RecordWithoutText {
@@ -450,6 +480,7 @@ impl DocumentReader {
                 id: record.doc,
                 file: &of.file,
                 line: None,
+                record: 0,
                 bytes: record.bytes,
                 hash: record.hash,
                 content,
@@ -520,17 +551,24 @@ pub(super) fn visit_line(
 ) {
     match ensure_utf8(bytes, lossy) {
         Err(what) => visit(Err(Problem::new(Place::line(file, line), what).into())),
-        Ok(()) => visit_text(id, file, Some(line), bytes, visit),
+        Ok(()) => visit_text(id, file, (Some(line), line), bytes, visit),
     }
 }
 
 /// A document whose bytes were found to be UTF-8.
-fn visit_text(id: &str, file: &Arc<str>, line: Option<u64>, bytes: &[u8], visit: &mut Visit<'_>) {
+fn visit_text(
+    id: &str,
+    file: &Arc<str>,
+    (line, record): (Option<u64>, u64),
+    bytes: &[u8],
+    visit: &mut Visit<'_>,
+) {
     let text = std::str::from_utf8(bytes).unwrap_or_default();
     visit(Ok(InputDocument {
         id,
         file,
         line,
+        record,
         bytes: Some(bytes.len().to_u64()),
         hash: None,
         content: Content::Text(text),

@@ -15,7 +15,9 @@ mod lines;
 mod locations;
 mod open_beneath;
 mod opener;
+mod placed_id;
 mod programs;
+pub mod rewrite;
 mod rows;
 mod selection;
 pub mod sequence;
@@ -41,6 +43,7 @@ pub use id_set::IdSet;
 pub use lines::{LineReader, RawLine, copy_lines};
 pub use locations::DocumentLocations;
 pub use open_beneath::{FileBeneath, find_beneath};
+pub use placed_id::PlacedId;
 pub use programs::{NeededProgram, is_program_installed, needed_programs};
 pub use skipped_kind::SkippedKind;
 pub use slice::{CorpusSlice, SliceFile};
@@ -97,6 +100,9 @@ pub struct Options {
     pub ocr: Option<String>,
     /// The most bytes of a document after unpacking, and of a line or record; longer ones are left out.
     pub max_document: u64,
+    /// Ids also tell where each document is, so that two documents never have the same one; see [`PlacedId`].
+    #[serde(default)]
+    pub placed_ids: bool,
     /// Reading no document is an error, unless all there is is a stream of ours that ends as it should.
     pub needs_documents: bool,
 }
@@ -133,6 +139,7 @@ impl Options {
             adapter_cache: None,
             ocr: None,
             max_document: MAX_DOCUMENT,
+            placed_ids: false,
             needs_documents: false,
         }
     }

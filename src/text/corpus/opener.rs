@@ -61,6 +61,27 @@ pub(super) struct Candidate {
     pub depth: usize,
 }
 
+/// What the beginning of an input tells about it.
+pub(super) enum Recognised {
+    /// A binary stream of ours.
+    Stream,
+    /// One document, whose text some code extracts.
+    Converted,
+    /// One document, which is a text.
+    Text,
+    /// A file that is not read.
+    Skipped(SkippedKind),
+    /// An archive.
+    Archive(ArchiveFormat),
+    /// Many documents.
+    Records {
+        /// Their format.
+        records: Records,
+        /// What they must be decoded from.
+        encoding: Option<&'static Encoding>,
+    },
+}
+
 /// What an input was found to be.
 pub(super) enum Opened {
     /// One document; what was read is given back.
@@ -95,42 +116,52 @@ impl Opener {
     }
 
     /// Opens an input, as far as its beginning tells what it is.
-    pub fn open(self: &Arc<Self>, mut candidate: Candidate) -> Opened {
+    pub fn open(self: &Arc<Self>, candidate: Candidate) -> Opened {
+        match self.recognise(&candidate) {
+            Recognised::Stream => self.open_blocks(candidate),
+            Recognised::Converted | Recognised::Text => Opened::Document(candidate),
+            Recognised::Skipped(kind) => Opened::Skipped(candidate.skipped(kind)),
+            Recognised::Archive(format) => self.open_archive(format, candidate),
+            Recognised::Records { records, encoding } => {
+                self.open_records(candidate, records, encoding)
+            }
+        }
+    }
+
+    /// Decides what an input is.
+    pub fn recognise(&self, candidate: &Candidate) -> Recognised {
         let head = &candidate.sniffed.head;
-        let records = self.options.records;
         if head.starts_with(&MAGIC) {
-            return self.open_blocks(candidate);
+            return Recognised::Stream;
         }
         if self.is_convertible(head, &candidate.name) {
-            return Opened::Document(candidate);
+            return Recognised::Converted;
         }
-        let skipped = SkippedKind::of(head, &candidate.name, records);
+        let skipped = SkippedKind::of(head, &candidate.name, self.options.records);
         // A text in UTF-16 is decoded.
         let skipped = skipped.filter(|&kind| candidate.is_regular && kind != SkippedKind::Utf16);
         if let Some(kind) = skipped {
-            return Opened::Skipped(candidate.skipped(kind));
+            return Recognised::Skipped(kind);
         }
         if let Some(format) = ArchiveFormat::of(head) {
-            return self.open_archive(format, candidate);
+            return Recognised::Archive(format);
         }
         let encoding = TextEncoding::new(&self.options).of_records(head);
-        if let Some(encoding) = encoding {
-            let (head, _, _) = encoding.decode(&candidate.sniffed.head);
-            candidate.sniffed.head = head.into_owned().into_bytes();
-        }
+        let decoded = encoding.map(|encoding| candidate.sniffed.decoded(encoding));
         let probe = Probe {
             named: Records::of_name(&candidate.name),
             name: &candidate.name,
-            sniffed: &candidate.sniffed,
+            sniffed: decoded.as_ref().unwrap_or(&candidate.sniffed),
             is_file: candidate.is_regular,
             options: &self.options,
         };
+        let records = self.options.records;
         match records.or_else(|| Records::recognise(&probe)) {
-            Some(records) if records != Records::Text => {
-                let encoding = encoding.filter(|_| records.is_text());
-                self.open_records(candidate, records, encoding)
-            }
-            _ => Opened::Document(candidate),
+            Some(records) if records != Records::Text => Recognised::Records {
+                records,
+                encoding: encoding.filter(|_| records.is_text()),
+            },
+            _ => Recognised::Text,
         }
     }
 
@@ -261,11 +292,11 @@ impl Opener {
 }
 
 impl Candidate {
-    fn skipped(&self, kind: SkippedKind) -> SkippedFile {
+    pub fn skipped(&self, kind: SkippedKind) -> SkippedFile {
         SkippedFile::new(self.file.clone(), kind, self.sniffed.packing, self.is_named)
     }
 
-    fn damaged(&self, what: &str) -> SkippedFile {
+    pub fn damaged(&self, what: &str) -> SkippedFile {
         SkippedFile::damaged(self.file.clone(), what, self.is_named)
     }
 }

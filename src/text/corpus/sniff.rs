@@ -14,6 +14,7 @@ use super::{
 };
 use crate::base::num::ToU64;
 use crate::text::stream::MAGIC;
+use encoding_rs::Encoding;
 use serde::de::IgnoredAny;
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -142,6 +143,16 @@ impl Sniffed {
             is_whole,
             packing: Packing::Plain,
             input,
+        }
+    }
+
+    /// The beginning alone, decoded.
+    pub fn decoded(&self, encoding: &'static Encoding) -> Self {
+        let (head, _, _) = encoding.decode(&self.head);
+        Self {
+            head: head.into_owned().into_bytes(),
+            input: Box::new(io::empty()),
+            ..*self
         }
     }
 

@@ -6,6 +6,7 @@
 //!
 //! To add a compression: a variant of [`Packing`], a row of [`PACKINGS`], and its decoder.
 
+use super::walk::FileEntry;
 use crate::base::num::ToU64;
 use bzip2::bufread::MultiBzDecoder;
 use flate2::bufread::MultiGzDecoder;
@@ -221,6 +222,12 @@ pub fn unpack(input: impl BufRead + Send + 'static) -> io::Result<(Packing, Inpu
         (packing, input) = unpack_layer(input)?;
     }
     Ok((outermost, input))
+}
+
+/// Whether unpacking a file once is not enough.
+pub fn is_packed_twice(entry: &FileEntry) -> io::Result<bool> {
+    let (outer, input) = unpack_layer(Box::new(BufReader::new(entry.open()?)))?;
+    Ok(outer != Packing::Plain && unpack_layer(input)?.0 != Packing::Plain)
 }
 
 fn unpack_layer(input: Input) -> io::Result<(Packing, Input)> {

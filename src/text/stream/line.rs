@@ -13,7 +13,7 @@ use serde::{
     de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor},
 };
 use serde_json::value::RawValue;
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, fmt, ops::Range};
 
 /// What a line holds. Tokens and blots are in the buffers of the caller.
 #[derive(Debug, PartialEq)]
@@ -93,6 +93,19 @@ impl LineParser {
     /// The message about a line that has no text.
     pub fn no_text(&self) -> String {
         format!("no field '{}' with a text", self.text_field)
+    }
+
+    /// Where in a line the text stands, as a JSON string with its quotes.
+    pub fn find_text(&self, line: &[u8]) -> Option<Range<usize>> {
+        let value = self.find_value(line)?;
+        (line.get(value.start) == Some(&b'"')).then_some(value)
+    }
+
+    /// Where in a line the value of the text field stands.
+    pub fn find_value(&self, line: &[u8]) -> Option<Range<usize>> {
+        let text = read_json(line, TextSeed(&self.text_field)).ok()??;
+        let start = text.get().as_ptr().addr() - line.as_ptr().addr();
+        Some(start..start + text.get().len())
     }
 
     /// Whether a line is an object with a text.
@@ -224,6 +237,41 @@ impl<'de> Visitor<'de> for DocumentSeed<'_> {
 fn read_object<'de, S: DeserializeSeed<'de>>(value: &'de RawValue, seed: S) -> Option<S::Value> {
     let mut deserializer = serde_json::Deserializer::from_str(value.get());
     seed.deserialize(&mut deserializer).ok()
+}
+
+/// The value of a field, by its name or the path to it.
+struct TextSeed<'p>(&'p str);
+
+impl<'de> DeserializeSeed<'de> for TextSeed<'_> {
+    type Value = Option<&'de RawValue>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for TextSeed<'_> {
+    type Value = Option<&'de RawValue>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut text = None;
+        while let Some(JsonText(key)) = map.next_key()? {
+            let inner = self.0.strip_prefix(&*key);
+            let value: &'de RawValue = map.next_value()?;
+            match inner {
+                Some("") => text = Some(value),
+                Some(path) if let Some(path) = path.strip_prefix('.') => {
+                    text = text.or(read_object(value, TextSeed(path)).flatten());
+                }
+                Some(_) | None => {}
+            }
+        }
+        Ok(text)
+    }
 }
 
 /// The id, and whether there is a text.

@@ -1,0 +1,268 @@
+//! Writes a file of documents again, with some records left out or changed. Of all other records every byte is kept.
+//!
+//! Records are counted as [`InputDocument::record`](super::InputDocument::record) counts them, so that what was decided
+//! about a document when it was read can be carried out here. To add a format: a file with a type that implements
+//! [`RecordCopier`], and an arm of [`copier`].
+
+mod document;
+mod json_record;
+mod lines;
+mod pack;
+
+pub use pack::{PackedWriter, RawOutput};
+
+use super::{
+    Options, Records,
+    account::SkippedFile,
+    opener::{Candidate, Opener, Recognised},
+    skipped_kind::BOM,
+    sniff::Sniffed,
+    unpack::{Input, Packing, inner_name, is_packed_twice},
+    walk::FileEntry,
+};
+use crate::{
+    base::error::{Error, Place, Result},
+    text::stream::Span,
+};
+use encoding_rs::{Encoding, UTF_16BE, UTF_16LE};
+use std::{
+    io::{self, Write},
+    sync::Arc,
+};
+
+/// What becomes of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecordFate<'f> {
+    /// It stays, byte for byte.
+    Keep,
+    /// It is left out.
+    Drop,
+    /// It stays, but not as it was.
+    Change(RecordChange<'f>),
+}
+
+/// How a record is changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RecordChange<'f> {
+    /// The bytes of its text that are cut out, in rising order. They start and end between characters.
+    pub cuts: &'f [Span],
+    /// The value of its new field `dedup`, as JSON.
+    pub note: Option<&'f str>,
+}
+
+/// The field that says what was found out about a record.
+pub const NOTE_FIELD: &str = "dedup";
+
+/// Says what becomes of each record.
+pub trait RecordFates {
+    /// The fate of a record; called with rising numbers.
+    fn fate(&mut self, record: u64) -> Result<RecordFate<'_>>;
+}
+
+/// How a file holds its documents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShardForm {
+    /// What it is packed in.
+    pub packing: Packing,
+    /// What it holds.
+    pub content: ShardContent,
+}
+
+/// What a file holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShardContent {
+    /// One document. `is_text`: its bytes are the text, nothing was extracted from them.
+    Document {
+        /// Not a document of an office program, a web page or the like.
+        is_text: bool,
+    },
+    /// Many documents.
+    Records {
+        /// The format of the records.
+        records: Records,
+        /// They are UTF-8, so that offsets in the text of a record are those of the file.
+        is_utf8: bool,
+    },
+}
+
+impl ShardForm {
+    /// Finds out what a file holds, in the way in which it is read. The second error says why it cannot be written again.
+    pub fn of(entry: &FileEntry, options: &Options) -> Result<Result<Self, SkippedFile>> {
+        let failed = |error| Error::io(entry.name(), error);
+        let opener = Arc::new(Opener::new(options.clone())?);
+        let candidate = Candidate {
+            id: entry.id.clone(),
+            file: entry.name(),
+            name: inner_name(&entry.path),
+            sniffed: Sniffed::open(entry, options).map_err(failed)?,
+            disk: None,
+            is_regular: entry.is_regular,
+            is_named: entry.is_named,
+            depth: 0,
+        };
+        let packing = candidate.sniffed.packing;
+        let content = match opener.recognise(&candidate) {
+            _ if is_packed_twice(entry).map_err(failed)? => {
+                return Ok(Err(candidate.damaged("packed twice; unpack it once")));
+            }
+            Recognised::Converted => ShardContent::Document { is_text: false },
+            Recognised::Text => ShardContent::Document { is_text: true },
+            Recognised::Skipped(kind) => return Ok(Err(candidate.skipped(kind))),
+            Recognised::Stream => {
+                return Ok(Err(candidate.damaged(
+                    "a stream of tokens or blots, not of documents; give the documents",
+                )));
+            }
+            Recognised::Archive(format) => {
+                return Ok(Err(candidate.damaged(&format!(
+                    "a {} archive, which cannot be written again; unpack it, and give the directory",
+                    format.name()
+                ))));
+            }
+            Recognised::Records { encoding, .. } if encoding.is_some_and(is_utf16) => {
+                return Ok(Err(candidate.damaged(
+                    "records in UTF-16, which cannot be written again; convert it to UTF-8 with iconv",
+                )));
+            }
+            Recognised::Records { records, encoding } => ShardContent::Records {
+                records,
+                is_utf8: encoding.is_none(),
+            },
+        };
+        Ok(Ok(Self { packing, content }))
+    }
+
+    /// Whether passages can be cut out of its documents.
+    pub fn can_cut(self) -> bool {
+        match self.content {
+            ShardContent::Document { is_text } => is_text && self.packing == Packing::Plain,
+            ShardContent::Records { records, is_utf8 } => {
+                is_utf8
+                    && match records {
+                        Records::Ndjson
+                        | Records::Lines
+                        | Records::Json
+                        | Records::Csv
+                        | Records::Tsv
+                        | Records::Parquet => true,
+                        Records::Text | Records::Fasta | Records::Warc => false,
+                    }
+            }
+        }
+    }
+
+    /// Whether its records have fields, so that one can be added.
+    pub fn has_fields(self) -> bool {
+        match self.content {
+            ShardContent::Document { .. } => false,
+            ShardContent::Records { records, .. } => match records {
+                Records::Ndjson
+                | Records::Json
+                | Records::Csv
+                | Records::Tsv
+                | Records::Parquet => true,
+                Records::Text | Records::Lines | Records::Fasta | Records::Warc => false,
+            },
+        }
+    }
+}
+
+fn is_utf16(encoding: &'static Encoding) -> bool {
+    encoding == UTF_16LE || encoding == UTF_16BE
+}
+
+/// Copies the records of one format.
+trait RecordCopier {
+    /// Copies all records, each as its fate says. `input` is unpacked.
+    fn copy(
+        &self,
+        input: Input,
+        fates: &mut dyn RecordFates,
+        out: PackedWriter<'_>,
+    ) -> Result<(), CopyError>;
+}
+
+/// Why a file could not be copied.
+#[derive(Debug)]
+enum CopyError {
+    /// The input cannot be read, or is not what it was.
+    Input(String),
+    /// The output cannot be written.
+    Output(io::Error),
+    /// The fate of a record is not known.
+    Fate(Error),
+}
+
+impl From<Error> for CopyError {
+    fn from(error: Error) -> Self {
+        Self::Fate(error)
+    }
+}
+
+impl CopyError {
+    fn reading(error: &io::Error) -> Self {
+        Self::Input(error.to_string())
+    }
+
+    fn of(self, file: &FileEntry) -> Error {
+        match self {
+            Self::Input(what) => Error::damaged(Place::file(file.name()), what),
+            Self::Output(error) => Error::output(error),
+            Self::Fate(error) => error,
+        }
+    }
+}
+
+/// Writes a file again. A file that is one document is its record 0.
+///
+/// Memory: the largest record, a row group of a Parquet file, or a document that is cut.
+pub fn rewrite(
+    file: &FileEntry,
+    form: ShardForm,
+    options: &Options,
+    fates: &mut dyn RecordFates,
+    out: RawOutput<'_>,
+) -> Result<()> {
+    let ShardContent::Records { records, .. } = form.content else {
+        return document::copy(file, fates, out).map_err(|error| error.of(file));
+    };
+    let sniffed = Sniffed::open(file, options).map_err(|error| Error::io(file.name(), error))?;
+    let mut out = PackedWriter::new(out, form.packing).map_err(Error::output)?;
+    if sniffed.has_bom {
+        out.write_all(BOM).map_err(Error::output)?;
+    }
+    copier(records, options)
+        .copy(sniffed.input, fates, out)
+        .map_err(|error| error.of(file))
+}
+
+fn copier(records: Records, options: &Options) -> Box<dyn RecordCopier> {
+    let fields = options.fields.clone();
+    match records {
+        Records::Ndjson => Box::new(lines::Lines {
+            fields: Some(fields),
+        }),
+        Records::Lines | Records::Text => Box::new(lines::Lines { fields: None }),
+        Records::Json
+        | Records::Csv
+        | Records::Tsv
+        | Records::Fasta
+        | Records::Warc
+        | Records::Parquet => Box::new(NotYet),
+    }
+}
+
+struct NotYet;
+
+impl RecordCopier for NotYet {
+    fn copy(
+        &self,
+        _: Input,
+        _: &mut dyn RecordFates,
+        _: PackedWriter<'_>,
+    ) -> Result<(), CopyError> {
+        Err(CopyError::Input(
+            "this kind of file cannot be written again".to_owned(),
+        ))
+    }
+}
