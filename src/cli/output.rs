@@ -1,7 +1,10 @@
 //! Where results go: stdout, or a file that appears when it is complete.
 
 use super::{cleanup, truncated_files};
-use crate::base::files::{self, durable};
+use crate::{
+    base::files::{self, durable},
+    report::Format,
+};
 use anyhow::{Context, bail};
 use flate2::{Compression, write::GzEncoder};
 use std::{
@@ -93,6 +96,34 @@ pub enum Packed {
     Plain(BufWriter<Output>),
     Gzip(BufWriter<GzEncoder<Output>>),
     Zstd(BufWriter<zstd::Encoder<'static, Output>>),
+}
+
+/// A file of records, whose name tells their format: NDJSON unless it ends with .tsv or .csv, packed or not.
+pub struct RecordFile {
+    format: Format,
+    out: Packed,
+}
+
+impl RecordFile {
+    pub fn open(path: &Path) -> Result<Self, anyhow::Error> {
+        let out = Packed::open(Some(path))?;
+        let name = path.to_string_lossy().to_lowercase();
+        let name = name.trim_end_matches(".gz").trim_end_matches(".zst");
+        let has_it = |format: &&Format| name.ends_with(&format!(".{}", format.name()));
+        let format = Format::ALL.iter().find(has_it);
+        let format = format.copied().unwrap_or(Format::Ndjson);
+        Ok(Self { format, out })
+    }
+
+    /// The format, and where records go.
+    pub fn sink(&mut self) -> (Format, &mut dyn Write) {
+        (self.format, &mut self.out)
+    }
+
+    /// Makes the file appear under its name.
+    pub fn commit(self) -> Result<(), anyhow::Error> {
+        self.out.commit()
+    }
 }
 
 /// Many small records make few large writes.

@@ -291,6 +291,74 @@ impl TaskBar {
     }
 }
 
+/// A bar for one of several steps, which all read the same bytes.
+pub struct PhaseBar {
+    bar: ProgressBar,
+    problems: u64,
+    account: Account,
+    /// What messages start with, if problems are reported.
+    complains: Option<String>,
+}
+
+impl PhaseBar {
+    /// `what`: what is done to these bytes.
+    pub fn new(quiet: bool, what: &'static str, bytes: u64) -> Self {
+        let bar = if quiet || !stderr().is_terminal() {
+            ProgressBar::hidden()
+        } else {
+            let target = ProgressDrawTarget::stderr_with_hz(5);
+            ProgressBar::with_draw_target(Some(bytes), target)
+        };
+        bar.set_style(style(
+            "{msg}: [{bar:30}] {percent}% of {total_bytes}, {rate}, {eta} left",
+        ));
+        bar.set_message(what);
+        Self {
+            bar,
+            problems: 0,
+            account: Account::default(),
+            complains: None,
+        }
+    }
+
+    /// Reports problems, and counts them.
+    pub fn complain(&mut self, tool: &str, skip_bad: bool) {
+        let severity = if skip_bad { "warning: " } else { "" };
+        self.complains = Some(format!("{tool}: {severity}"));
+    }
+
+    /// How many problems were reported.
+    pub fn problems(&self) -> u64 {
+        self.problems
+    }
+
+    /// What was read.
+    pub fn account(&self) -> &Account {
+        &self.account
+    }
+
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Observer for PhaseBar {
+    fn problem(&mut self, problem: &Problem) {
+        if let Some(start) = &self.complains {
+            self.problems += 1;
+            self.bar.suspend(|| say(&format!("{start}{problem}")));
+        }
+    }
+
+    fn progress(&mut self, bytes: u64, _: u64) {
+        self.bar.inc(bytes);
+    }
+
+    fn account(&mut self, account: &Account) {
+        self.account.add(account);
+    }
+}
+
 /// A spinner, and a bar with the time left as soon as the sizes of all files are known: they are added up meanwhile.
 fn bar(run: &RunArgs) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(5));

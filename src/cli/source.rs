@@ -126,7 +126,7 @@ impl SourceArgs {
     }
 
     /// Paths that were given, and those of the list.
-    fn all_paths(&self) -> Result<Vec<PathBuf>, anyhow::Error> {
+    pub fn all_paths(&self) -> Result<Vec<PathBuf>, anyhow::Error> {
         let mut paths = self.sources.clone();
         if let Some(list) = &self.read.files_from {
             for path in read_list(list, self.read.null)? {
@@ -191,11 +191,7 @@ impl MakingArgs {
                 tmp_dir: files::TempDir(self.tmp_dir.clone()),
             },
         };
-        let settings = run.settings(
-            Form::Binary,
-            (self.memory_bytes() / 4).min(READ_BYTES),
-            self.tokens.is_dna(),
-        );
+        let settings = self.reading_settings(run);
         let path = directory.path.join("index");
         let summary = if reading == Reading::Again {
             build(&options, &settings, &path, &mut Silent)?
@@ -220,8 +216,14 @@ impl MakingArgs {
         })
     }
 
+    /// How documents are read that are indexed.
+    pub fn reading_settings(&self, run: &RunArgs) -> Settings {
+        let memory_bytes = (self.memory_bytes() / 4).min(READ_BYTES);
+        run.settings(Form::Binary, memory_bytes, self.tokens.is_dna())
+    }
+
     /// Flags that say how an index is made have no meaning when there is one.
-    fn ensure_index_is_made(&self, index: &Path) -> Result<(), anyhow::Error> {
+    pub fn ensure_index_is_made(&self, index: &Path) -> Result<(), anyhow::Error> {
         let blots = &self.blots;
         let given = [
             ("--tokenizer", self.tokens.tokenizer.is_some()),
@@ -301,12 +303,12 @@ fn joined(paths: &[PathBuf]) -> String {
 }
 
 /// A directory that is removed when it goes out of scope, and when a signal ends the program.
-struct TemporaryDirectory {
-    path: PathBuf,
+pub struct TemporaryDirectory {
+    pub path: PathBuf,
 }
 
 impl TemporaryDirectory {
-    fn create(parent: Option<&Path>) -> Result<Self, anyhow::Error> {
+    pub fn create(parent: Option<&Path>) -> Result<Self, anyhow::Error> {
         let parent = parent.map_or_else(std::env::temp_dir, Path::to_owned);
         let directory = tempfile::Builder::new()
             .prefix("dedup-")

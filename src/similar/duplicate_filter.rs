@@ -58,6 +58,8 @@ pub struct DuplicateFilter<'l> {
     /// The blots that each kept document shares with the visited one; 0 unless it is a candidate.
     shared: Vec<u32>,
     candidates: Vec<u32>,
+    /// The kept document that is compared with the others.
+    itself: Option<u32>,
     /// The number of visited members of sets.
     pub work: u64,
 }
@@ -85,6 +87,7 @@ impl<'l> DuplicateFilter<'l> {
             kept_of_content: vec![None; ranked.contents()],
             shared: Vec::new(),
             candidates: Vec::new(),
+            itself: None,
             work: 0,
         }
     }
@@ -102,6 +105,24 @@ impl<'l> DuplicateFilter<'l> {
         if decision == DuplicateDecision::Keep {
             self.keep(rank, content);
         }
+        decision
+    }
+
+    /// Keeps a content without comparing it: a document of another collection, or one of many that are all compared with each other.
+    /// Returns its number among the kept ones.
+    pub fn keep_always(&mut self, content: ContentNo) -> u32 {
+        if let Some(number) = self.kept_of_content[content.index()] {
+            return number;
+        }
+        self.keep(self.ranked.rank_of(content), content);
+        self.ranks.len().to_u32() - 1
+    }
+
+    /// Finds the kept document that has most of one that is kept itself, if that is enough.
+    pub fn nearest_other(&mut self, content: ContentNo) -> DuplicateDecision {
+        self.itself = self.kept_of_content[content.index()];
+        let decision = self.nearest(self.ranked.rank_of(content));
+        self.itself = None;
         decision
     }
 
@@ -214,6 +235,7 @@ impl<'l> DuplicateFilter<'l> {
         };
         let best = candidates
             .iter()
+            .filter(|number| self.itself != Some(**number))
             .filter(is_enough)
             .max_by_key(|&&number| (self.shared[number.to_usize()], std::cmp::Reverse(number)));
         best.map_or(DuplicateDecision::Keep, |&of| {

@@ -136,6 +136,16 @@ impl RankedSets {
         self.members.len().to_u64()
     }
 
+    /// The set with most blots of those that have at least `members` contents: one of its contents, and how many it has.
+    pub fn most_used(&self, members: usize) -> Option<(ContentNo, usize)> {
+        let common = self
+            .sets()
+            .filter(|&set| self.members(set).len() >= members);
+        let set = common.max_by_key(|&set| self.weight(set))?;
+        let first = self.members(set).first()?;
+        Some((self.content_of_rank(*first), self.members(set).len()))
+    }
+
     /// Marks the contents that share a blot with one of the marked contents, and these themselves.
     pub fn sharing_with(&self, is_one: &[bool]) -> Vec<bool> {
         let mut found = is_one.to_vec();

@@ -1,7 +1,7 @@
 //! Integration tests: every test runs the programs in a temporary directory of its own.
 
 mod blot;
-mod clean_and_spans;
+mod clean;
 mod command_line;
 mod commit_order;
 mod compare;
@@ -46,6 +46,7 @@ mod shard_kinds;
 mod shared_chunks;
 mod shared_passages;
 mod slurm;
+mod spans;
 mod spex;
 mod ssh;
 mod test_dir;

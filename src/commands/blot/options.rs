@@ -33,6 +33,14 @@ pub struct BlotOptions {
 }
 
 impl BlotOptions {
+    /// Options that make the blots of a scheme.
+    pub fn of_scheme(scheme: &BlotScheme) -> Self {
+        Self {
+            tokenizer: scheme.tokens.tokenizer(),
+            ..Self::default().completed_by(scheme)
+        }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.tokenizer.is_none()
             && self.scheme.is_none()

@@ -16,7 +16,10 @@ mod table;
 mod wanted_pairs;
 
 use crate::base::setting::Setting;
-pub use clean::{CleanOptions, Cleaned, clean};
+pub use clean::{
+    CleanOptions, CleanRecords, CleanWarning, Cleaned, Collection, CutLengths, Levels, Preference,
+    Shard, ShardList, ShardWriter, WrittenShards, decide_fates, ensure_lines,
+};
 pub use compare::{CompareMethod, CompareOptions, PairSlice, compare};
 pub use passages::{PassagesOptions, passages};
 pub use report::{ReportOptions, ReportSummary, write_report};

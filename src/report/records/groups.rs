@@ -75,31 +75,3 @@ pub struct ExactRow<'r> {
     /// The id of the document.
     pub doc: &'r str,
 }
-
-/// A document that was left out of a cleaned collection.
-#[derive(Debug, Serialize)]
-pub struct DroppedDocument<'r> {
-    /// The id of the document.
-    pub doc: &'r str,
-    /// A document that stayed.
-    pub duplicate_of: &'r str,
-    /// Why it was dropped.
-    pub reason: DropReason,
-    /// Blots that both have.
-    pub shared: u64,
-    /// How much of it is in the one that stayed.
-    pub share: f64,
-    /// See [`PairRecord::estimate`](super::PairRecord::estimate).
-    #[serde(skip_serializing_if = "Not::not")]
-    pub estimate: bool,
-}
-
-/// Why a document was dropped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum DropReason {
-    /// It has the same tokens.
-    Exact,
-    /// Enough of it is in the other one.
-    Near,
-}

@@ -4,6 +4,7 @@
 //! `None` is `null` in JSON and an empty cell in tables, unless it says that it is left out.
 
 mod blots;
+mod clean;
 mod graph;
 mod groups;
 mod headers;
@@ -15,10 +16,9 @@ pub use blots::{
     BlotPosting, BlotRecord, BlotText, ChunkDocument, ChunkRecord, DictionaryWord, SharedBlot,
     hex_blot,
 };
+pub use clean::{CutPassage, CutRecord, DropReason, DroppedDocument, KeepNote};
 pub use graph::{GraphEdge, GraphElement, GraphNode};
-pub use groups::{
-    ClusterRecord, ClusterRow, DropReason, DroppedDocument, DroppedMember, ExactGroup, ExactRow,
-};
+pub use groups::{ClusterRecord, ClusterRow, DroppedMember, ExactGroup, ExactRow};
 pub use headers::{ExtractHeader, PassagesHeader};
 pub use pairs::{
     AreaList, AreaRecord, CandidatePair, ComparedPair, PairRecord, RowChange, TableChange, TableRow,

@@ -137,6 +137,12 @@ impl Container {
 
 /// The end of a message about a file whose rest cannot be read.
 pub const LEFT_OUT: &str = "; the file is left out from here on";
+
+/// Whether a problem is that the rest of a file cannot be read.
+pub fn ends_a_file(problem: &Problem) -> bool {
+    problem.what.ends_with(LEFT_OUT)
+}
+
 /// Large enough to make queueing cheap, small enough to stay in the cache.
 pub const CHUNK_BYTES: usize = 1 << 18;
 /// Records of one chunk, at most.

@@ -33,7 +33,7 @@ mod walk;
 pub use account::{Account, RecordWithoutText, SkipReason, SkippedFile, SkippedInput};
 pub use adapter::{AdapterLimits, AdapterRule};
 pub use archive::{containers_of, enclosing_files};
-pub use chunk::Chunk;
+pub use chunk::{Chunk, ends_a_file};
 pub use document_reader::{
     Content, DocumentReader, InputDocument, ensure_utf8, read_open_text, read_text,
 };

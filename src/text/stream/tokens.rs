@@ -115,6 +115,20 @@ impl Tokens {
         &self.text[start..self.ends[index].to_usize()]
     }
 
+    /// Some tokens, each followed by a line feed.
+    pub fn joined(&self, tokens: std::ops::Range<usize>) -> &[u8] {
+        let end_of = |token: usize| self.ends[token].to_usize() + 1;
+        let start = if tokens.start == 0 {
+            0
+        } else {
+            end_of(tokens.start - 1)
+        };
+        match tokens.end.checked_sub(1) {
+            Some(last) if last >= tokens.start => &self.text[start..end_of(last)],
+            _ => &[],
+        }
+    }
+
     /// The bytes of each token.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         let mut start = 0;

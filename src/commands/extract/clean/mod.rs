@@ -1,362 +1,307 @@
-//! Cleans a corpus: copies its lines, without documents that are nearly whole in another document
-//! that is copied.
+//! Cleans a collection: writes its files again, without documents and passages that are there twice.
 //!
-//! The documents of the input are visited in order of preference. See [`crate::similar::DuplicateFilter`]
-//! for what is dropped. Documents that only the index has are never a reason to drop one: the text
-//! of a dropped document is still in what is written.
+//! | step | file | what it does |
+//! | --- | --- | --- |
+//! | list | `shards` | the files of the collection, and where each is written |
+//! | index | (the caller) | all documents, with ids that tell their places |
+//! | number | `members` | which document of the index stands where in the input |
+//! | order | `order` | which documents are preferred |
+//! | decide | `decide` | which documents go, each because of a document that stays |
+//! | cut | `cuts`, `sorted_buckets` | which passages go |
+//! | note | `fates` | what becomes of each record, shard by shard, in a file |
+//! | write | `write` | each shard again, by its fates |
+//!
+//! Deciding needs all documents at once; writing needs one shard and its fates. So a run that was interrupted goes on with the shards that
+//! are not written yet, and shards can be written on many hosts.
 
-mod classify;
-mod stored_lines;
+mod cuts;
+mod decide;
+mod fates;
+mod members;
+mod order;
+mod report;
+mod shards;
+mod sorted_buckets;
+mod warnings;
+mod write;
 
-use super::{LeaveOut, put, selection};
+pub use cuts::CutLengths;
+pub use decide::Levels;
+pub use order::Preference;
+pub use shards::{Shard, ShardList};
+pub use warnings::CleanWarning;
+pub use write::{ShardWriter, WrittenShards, ensure_lines};
+
+use super::{LeaveOut, selection};
 use crate::{
     base::{
         error::{Error, Result},
         files::TempDir,
-        ids::DocNo,
-        num::{ToU64, ToUsize},
-        parallel::{self, Budget, Limits},
+        parallel::Limits,
+        setting::Setting,
     },
+    blot::{self as schemes, select},
     commands::{Observer, Settings},
     index::{Index, View},
-    report::{
-        Ndjson, Sink,
-        records::{DropReason, DroppedDocument},
-    },
-    similar::{
-        Discovery, DiscoveryOptions, DuplicateDecision, DuplicateFilter, KeepRule, Measure,
-        RankedSets, Score,
-    },
-    text::corpus::{Account, Chunk, Source},
+    report::{Format, records::DropReason},
+    similar::{Discovery, DiscoveryOptions, Measure, Score},
 };
-use classify::{ClassifiedLines, LineClass, LineClassifier};
-use std::{cmp::Reverse, collections::HashMap, io::Write, ops::Range, sync::atomic::Ordering};
-use stored_lines::StoredLines;
+use cuts::{CutSearch, FoundCuts};
+use decide::Compared;
+use members::Members;
+use order::PreferredPrefixes;
+use report::FateReport;
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeSet, io::Write, ops::Range, path::Path};
 
-/// Which documents are duplicates, and which of them stay.
+/// Which documents and passages go.
 #[derive(Debug, Clone)]
 pub struct CleanOptions {
+    /// Which documents go.
+    pub levels: Levels,
     /// [`Score::Inclusion`], the share of a dropped document that is in the one that stays, or [`Score::Jaccard`].
     pub score: Score,
     /// The least score of a near duplicate.
     pub threshold: f64,
+    /// Passages that go; none if there is no length.
+    pub cut: Option<CutLengths>,
+    /// A document goes if fewer tokens are left of it, unless it keeps a passage that is cut out of others.
+    pub min_left: u32,
+    /// Which of several documents stays.
+    pub keep: Preference,
+    /// Documents whose file or id starts with one of these are preferred, those of the first most.
+    pub prefer: Vec<String>,
+    /// Every record stays, and gets a field that says what would become of it.
+    pub annotate: bool,
     /// Blots of more documents do not count.
     pub max_df: Option<u64>,
-    /// Which documents are preferred. Among equals the first one of the input stays.
-    pub keep: KeepRule,
     /// As [`super::ExtractOptions::limits`].
     pub limits: Limits,
-    /// Text and pairs that do not count.
+    /// Text that does not count.
     pub leave_out: LeaveOut,
+    /// For temporary files.
+    pub tmp_dir: TempDir,
 }
 
-/// An account of what was read, kept and dropped.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// The collection that is cleaned.
+pub struct Collection<'c> {
+    /// Its files.
+    pub shards: &'c ShardList,
+    /// An index of its documents.
+    pub index: &'c Index,
+    /// The index was made with [`placed_ids`](crate::text::corpus::Options::placed_ids); otherwise documents are found in it by their ids.
+    pub has_placed_ids: bool,
+    /// Files of which a part could not be read: they take no part.
+    pub damaged: &'c BTreeSet<String>,
+    /// How its documents are read.
+    pub settings: &'c Settings,
+    /// Other collections, whose documents and passages go.
+    pub against: &'c [Index],
+}
+
+/// Where the records about what goes are written.
+#[derive(Default)]
+pub struct CleanRecords<'r> {
+    /// For documents.
+    pub dropped: Option<(Format, &'r mut dyn Write)>,
+    /// For passages.
+    pub cuts: Option<(Format, &'r mut dyn Write)>,
+}
+
+/// What was decided.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cleaned {
     /// Documents that were read.
     pub read: u64,
-    /// Documents that were dropped because another one has the same tokens.
-    pub dropped_exact: u64,
-    /// Documents that were dropped because another one is similar enough.
-    pub dropped_near: u64,
-    /// Documents that the index does not have: they are kept.
+    /// Documents that stay.
+    pub kept: u64,
+    /// Documents that go because another one has the same tokens.
+    pub exact: u64,
+    /// Documents that go because enough of each is in another one.
+    pub near: u64,
+    /// Documents that go because of the other collection.
+    pub against: u64,
+    /// Documents that go because little was left when passages were cut out.
+    pub short: u64,
+    /// Documents that stay, out of which passages were cut.
+    pub cut_documents: u64,
+    /// Passages that were cut out.
+    pub cut_passages: u64,
+    /// The tokens of these.
+    pub cut_tokens: u64,
+    /// The bytes of these.
+    pub cut_bytes: u64,
+    /// Documents with passages that could not be cut out, because of the kind of their files.
+    pub whole: u64,
+    /// Documents that the index, which was made before, does not have: they stay.
     pub unknown: u64,
-    /// Documents whose text is not the one that was indexed under their id: they are kept, and nothing is dropped for them.
+    /// Documents whose text is not the one in the index: they stay.
     pub changed: u64,
-    /// Lines that are not documents, or have an id that came before: they are kept, too.
-    pub problems: u64,
-    /// The size of the input.
-    pub bytes_read: u64,
-    /// The size of the output.
-    pub bytes_kept: u64,
-    /// The documents for which most others were dropped, and how many each; at most five.
+    /// Documents whose id came before, where the index was made before: they stay.
+    pub repeated: u64,
+    /// The documents for which most others go, and how many each; at most five.
     pub largest: Vec<(String, u64)>,
+    /// What the user should look at.
+    pub warnings: Vec<CleanWarning>,
+    /// Where the fates of each shard are in the file of all fates.
+    pub fates: Vec<Range<u64>>,
 }
 
 impl Cleaned {
-    /// Documents that stay.
-    pub fn kept(&self) -> u64 {
-        self.read - self.dropped()
+    /// Documents that go.
+    pub fn dropped(&self) -> u64 {
+        self.exact + self.near + self.against + self.short
     }
 
-    /// Documents that were dropped.
-    pub fn dropped(&self) -> u64 {
-        self.dropped_exact + self.dropped_near
+    fn count(&mut self, reason: DropReason) {
+        match reason {
+            DropReason::Exact => self.exact += 1,
+            DropReason::Near => self.near += 1,
+            DropReason::Against => self.against += 1,
+            DropReason::Short => self.short += 1,
+        }
     }
 }
 
-/// How many groups are listed.
-const LARGEST: usize = 5;
-const NONE: u32 = u32::MAX;
-
-/// Writes the lines of a corpus that are to be kept, each as it came, and to `dropped` a record for each that is not.
+/// Decides what becomes of every record, and writes that to the file `fates`.
 ///
-/// Memory: sets and documents of the index as for pairs, what a [`DuplicateFilter`] takes, 20 bytes a document, some 60 for each that is dropped, and the lines under way. To visit documents in another
-/// order than that of the input, all lines are stored in a temporary file, packed, with 16 bytes of memory a line.
-pub fn clean(
+/// Memory: sets and documents of the index as for pairs, 8 bytes per member of a set, about 60 bytes a document, and what
+/// [`CutSearch::find`] takes.
+pub fn decide_fates(
     options: &CleanOptions,
-    index: &Index,
-    settings: &Settings,
-    out: &mut dyn Write,
-    dropped: Option<&mut dyn Write>,
+    collection: &Collection<'_>,
+    fates: &Path,
+    mut records: CleanRecords<'_>,
     observer: &mut dyn Observer,
 ) -> Result<Cleaned> {
-    if !matches!(options.score, Score::Inclusion | Score::Jaccard) {
-        return Err(Error::Usage(
-            "documents are dropped by their share in another one, or by jaccard; other scores have no such meaning".to_owned(),
-        ));
-    }
-    let source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
-    let view = View::of(index)?;
-    let measure = Measure {
-        score: options.score,
-        threshold: options.threshold,
-        selection: selection(&index.scheme.select),
-    };
-    let (lists, _) = options
+    let Collection { index, against, .. } = *collection;
+    let measure = options.measure(index)?;
+    options.ensure_cuts_are_possible(index)?;
+    let indexes: Vec<&Index> = against.iter().chain([index]).collect();
+    let others = View::over(&indexes[..against.len()], &mut |_, _| {})?.documents();
+    let view = View::over(&indexes, &mut |_, _| {})?;
+    let (sets, _) = options
         .leave_out
         .with(index, options.limits, observer, |without| {
             let max_df = options.max_df.unwrap_or(u64::MAX);
-            Ok(Discovery::excluding(
-                &without.text,
-                &view,
-                DiscoveryOptions {
-                    measure,
-                    max_df,
-                    limits: options.limits,
-                },
-            )?
-            .sets)
+            let limits = options.limits;
+            let options = DiscoveryOptions {
+                measure,
+                max_df,
+                limits,
+            };
+            Ok(Discovery::excluding(&without.text, &view, options)?.sets)
         })?;
-    let classifier = LineClassifier::new(index, &view, settings)?;
-    let decisions = Decisions::new(&view, &lists, measure);
-    let mut filter = LineFilter {
+    let members = collection.members(&view, others, observer)?;
+    let compared = Compared {
         view: &view,
-        measure,
-        decisions,
-        cleaned: Cleaned::default(),
-        out,
-        dropped,
+        sets: &sets,
+        against: others,
+        members: &members,
     };
-    if options.keep == KeepRule::First {
-        filter.cleaned.problems =
-            read(source, settings, (&classifier, &view), observer, |lines| {
-                lines
-                    .documents()
-                    .for_each(|document| filter.decisions.visit(document));
-                filter.filter(&lines)
-            })?;
+    let order = options.order(&compared, collection)?;
+    let decisions = if options.keep == Preference::None {
+        compared.decide_all_copies(options.levels, measure)
     } else {
-        let mut stored = StoredLines::new(&TempDir(None))?;
-        filter.cleaned.problems =
-            read(source, settings, (&classifier, &view), observer, |lines| {
-                stored.push(&lines)
-            })?;
-        let tokens =
-            |document: u32| view.contents()[view.content_of(DocNo::new(document)).index()].tokens;
-        let mut order = stored.documents();
-        match options.keep {
-            KeepRule::First => {}
-            KeepRule::Last => order.reverse(),
-            KeepRule::Longest => order.sort_by_key(|&document| Reverse(tokens(document))),
-            KeepRule::Shortest => order.sort_by_key(|&document| tokens(document)),
-        }
-        order
-            .iter()
-            .for_each(|&document| filter.decisions.visit(document));
-        stored.for_each(|lines| filter.filter(&lines))?;
-    }
-    filter.cleaned.largest = filter.decisions.largest()?;
-    Ok(filter.cleaned)
-}
-
-/// Reads all lines on many threads, and passes them on in order. Returns the number of problems.
-fn read(
-    source: Source,
-    settings: &Settings,
-    (classifier, view): (&LineClassifier<'_>, &View<'_>),
-    observer: &mut dyn Observer,
-    mut sink: impl FnMut(ClassifiedLines) -> Result<()>,
-) -> Result<u64> {
-    let stop = source.stop();
-    let worker = || {
-        let mut classifier = classifier.clone();
-        move |chunk: Chunk| classifier.classify(chunk)
+        compared.decide(&order, options.levels, measure)
     };
-    let weigh = |lines: &Result<ClassifiedLines>| lines.as_ref().map_or(0, ClassifiedLines::weight);
-    let (mut is_seen, mut problems, mut account) =
-        (vec![false; view.documents()], 0, Account::default());
-    observer.account(&account);
-    let budget = Budget::Bytes(settings.limits.memory_bytes);
-    parallel::ordered(
-        settings.limits.threads,
-        budget,
-        source,
-        worker,
-        weigh,
-        |lines| {
-            let mut lines = lines?;
-            lines.mark_repeated(view, &mut is_seen)?;
-            lines
-                .problems
-                .iter()
-                .for_each(|problem| observer.problem(problem));
-            problems += lines.problems.len().to_u64();
-            observer.progress(
-                lines.bytes.len().to_u64(),
-                lines
-                    .lines
-                    .iter()
-                    .filter(|(_, class)| class.is_document())
-                    .count()
-                    .to_u64(),
-            );
-            observer.account(&lines.account);
-            account.add(&lines.account);
-            sink(lines).inspect_err(|_| stop.store(true, Ordering::Relaxed))
-        },
-    )?;
-    account.ensure_documents(&settings.corpus)?;
-    Ok(problems)
-}
-
-/// What became of each document that was visited.
-struct Decisions<'v> {
-    view: &'v View<'v>,
-    cleaner: DuplicateFilter<'v>,
-    /// Of documents that are dropped.
-    verdicts: HashMap<u32, DuplicateDecision>,
-    /// Documents that stay, in the order in which they were visited, and how many were dropped for each.
-    kept: Vec<(u32, u64)>,
-}
-
-impl<'v> Decisions<'v> {
-    fn new(view: &'v View<'v>, lists: &'v RankedSets, measure: Measure) -> Self {
-        Self {
-            view,
-            cleaner: DuplicateFilter::new(lists, measure),
-            verdicts: HashMap::new(),
-            kept: Vec::new(),
+    let found = match options.cut {
+        None => FoundCuts::default(),
+        Some(lengths) => CutSearch {
+            compared: &compared,
+            decisions: &decisions,
+            order: &order,
+            shards: collection.shards,
+            index,
+            against,
+            lengths,
+            settings: collection.settings,
+            tmp_dir: &options.tmp_dir,
         }
-    }
-
-    /// Decides the next document.
-    fn visit(&mut self, document: u32) {
-        let content = self.view.content_of(DocNo::new(document));
-        let verdict = self.cleaner.visit(content);
-        match verdict {
-            DuplicateDecision::Keep => self.kept.push((document, 0)),
-            DuplicateDecision::ExactDuplicate { of, .. }
-            | DuplicateDecision::NearDuplicate { of, .. } => {
-                self.kept[of.to_usize()].1 += 1;
-                self.verdicts.insert(document, verdict);
-            }
-        }
-    }
-
-    /// Why a document is dropped, if it is.
-    fn verdict(&self, document: u32) -> Option<DuplicateDecision> {
-        self.verdicts.get(&document).copied()
-    }
-
-    fn largest(&self) -> Result<Vec<(String, u64)>> {
-        let mut groups: Vec<(usize, &(u32, u64))> = self
-            .kept
-            .iter()
-            .enumerate()
-            .filter(|(_, (_, dropped))| *dropped > 0)
-            .collect();
-        groups.sort_by_key(|(number, (_, dropped))| (Reverse(*dropped), *number));
-        groups
-            .iter()
-            .take(LARGEST)
-            .map(|(_, (document, dropped))| Ok((self.view.id(DocNo::new(*document))?, *dropped)))
-            .collect()
-    }
+        .find(observer)?,
+    };
+    let report = FateReport::new(options, measure, &compared, collection, fates)?;
+    let mut cleaned = report.write(&decisions, found, &mut records)?;
+    cleaned.warnings = warnings::warnings(options, &cleaned, &compared, collection)?;
+    Ok(cleaned)
 }
 
-/// Writes what is kept, and what became of the rest.
-struct LineFilter<'s, 'd> {
-    view: &'s View<'s>,
-    measure: Measure,
-    decisions: Decisions<'s>,
-    cleaned: Cleaned,
-    out: &'s mut dyn Write,
-    dropped: Option<&'d mut (dyn Write + 'd)>,
-}
-
-impl LineFilter<'_, '_> {
-    fn filter(&mut self, lines: &ClassifiedLines) -> Result<()> {
-        // What is kept in a row is written in one go.
-        let (mut kept, mut records) = (0..0, Vec::new());
-        for (line, class) in &lines.lines {
-            self.count(*class);
-            match *class {
-                LineClass::Known(document)
-                    if let Some(verdict) = self.decisions.verdict(document) =>
-                {
-                    self.put_dropped(&mut records, document, verdict)?;
-                    self.write(&lines.bytes, kept)?;
-                    kept = line.end..line.end;
-                }
-                _ => kept.end = line.end,
-            }
+impl CleanOptions {
+    fn measure(&self, index: &Index) -> Result<Measure> {
+        if !matches!(self.score, Score::Inclusion | Score::Jaccard) {
+            return Err(Error::Usage(
+                "documents are dropped by their share in another one, or by jaccard; other scores have no such meaning".to_owned(),
+            ));
         }
-        self.cleaned.bytes_read += lines.bytes.len().to_u64();
-        let is_cut = lines.bytes[kept.clone()]
-            .last()
-            .is_some_and(|&last| last != b'\n');
-        self.write(&lines.bytes, kept)?;
-        // The next file must not go on in the last line of this one.
-        put(self.out, if is_cut { b"\n" } else { b"" })?;
-        self.dropped
-            .as_mut()
-            .map_or(Ok(()), |dropped| put(dropped, &records))
-    }
-
-    fn write(&mut self, bytes: &[u8], kept: Range<usize>) -> Result<()> {
-        self.cleaned.bytes_kept += kept.len().to_u64();
-        put(self.out, &bytes[kept])
-    }
-
-    fn count(&mut self, class: LineClass) {
-        self.cleaned.read += u64::from(class.is_document());
-        self.cleaned.unknown += u64::from(matches!(class, LineClass::Unknown));
-        self.cleaned.changed += u64::from(matches!(class, LineClass::Changed));
-    }
-
-    fn put_dropped(
-        &mut self,
-        records: &mut Vec<u8>,
-        document: u32,
-        verdict: DuplicateDecision,
-    ) -> Result<()> {
-        let (of, reason, shared, share) = match verdict {
-            DuplicateDecision::Keep => return Ok(()),
-            DuplicateDecision::ExactDuplicate { of, shared } => {
-                (of, DropReason::Exact, shared, 1.0)
-            }
-            DuplicateDecision::NearDuplicate { of, shared, share } => {
-                (of, DropReason::Near, shared, share)
-            }
+        // No share reaches the threshold if the level is off.
+        let threshold = if self.levels.near {
+            self.threshold
+        } else {
+            2.0
         };
-        match reason {
-            DropReason::Exact => self.cleaned.dropped_exact += 1,
-            DropReason::Near => self.cleaned.dropped_near += 1,
-        }
-        if self.dropped.is_none() {
+        Ok(Measure {
+            score: self.score,
+            threshold,
+            selection: selection(&index.scheme.select),
+        })
+    }
+
+    /// The index must have all windows of consecutive tokens.
+    fn ensure_cuts_are_possible(&self, index: &Index) -> Result<()> {
+        let has_all = select::is_complete(&index.scheme.select)
+            && schemes::verbatim(&index.scheme.windows).is_some();
+        if self.cut.is_none() || has_all {
             return Ok(());
         }
-        let record = DroppedDocument {
-            doc: &self.view.id(DocNo::new(document))?,
-            duplicate_of: &self
-                .view
-                .id(DocNo::new(self.decisions.kept[of.to_usize()].0))?,
-            reason,
-            shared: self.measure.scaled(shared),
-            share,
-            estimate: self.measure.selection.is_some(),
-        };
-        Ndjson.put_record(&record, records)
+        Err(Error::Usage(format!(
+            "passages are cut by windows of consecutive tokens, and this index has '{} {}'; build it with {} and {}",
+            index.scheme.windows,
+            index.scheme.select,
+            Setting::Scheme.to("ordered"),
+            Setting::Select.to("all")
+        )))
     }
+
+    /// The places of the documents in order of preference.
+    fn order(&self, compared: &Compared<'_>, collection: &Collection<'_>) -> Result<Vec<u32>> {
+        let keys = match self.keep.field() {
+            None => Vec::new(),
+            Some(field) => order::field_values(
+                field,
+                compared.members,
+                collection.shards,
+                collection.settings,
+                &mut Quiet,
+            )?,
+        };
+        let prefixes = PreferredPrefixes {
+            prefixes: &self.prefer,
+            shards: collection.shards,
+        };
+        self.keep
+            .order(compared.view, compared.members, &keys, &prefixes)
+    }
+}
+
+impl Collection<'_> {
+    fn members(
+        &self,
+        view: &View<'_>,
+        others: usize,
+        observer: &mut dyn Observer,
+    ) -> Result<Members> {
+        if self.has_placed_ids {
+            return Members::of_placed(view, others..view.documents(), self.shards, self.damaged);
+        }
+        Members::of_index(self.index, view, self.shards, self.settings, observer)
+    }
+}
+
+/// Problems were reported when the collection was indexed.
+struct Quiet;
+
+impl Observer for Quiet {
+    fn problem(&mut self, _: &crate::base::error::Problem) {}
+
+    fn progress(&mut self, _: u64, _: u64) {}
 }

@@ -57,6 +57,11 @@ pub const NOTE_FIELD: &str = "dedup";
 pub trait RecordFates {
     /// The fate of a record; called with rising numbers.
     fn fate(&mut self, record: u64) -> Result<RecordFate<'_>>;
+
+    /// Whether records get a field: a table needs a column then.
+    fn has_notes(&self) -> bool {
+        false
+    }
 }
 
 /// How a file holds its documents.
@@ -86,15 +91,15 @@ pub enum ShardContent {
 }
 
 impl ShardForm {
-    /// Finds out what a file holds, in the way in which it is read. The second error says why it cannot be written again.
-    pub fn of(entry: &FileEntry, options: &Options) -> Result<Result<Self, SkippedFile>> {
-        let failed = |error| Error::io(entry.name(), error);
-        let opener = Arc::new(Opener::new(options.clone())?);
+    /// Finds out what a file holds, in the way in which it is read. The error says why it cannot be written again; it is none if the file
+    /// cannot be read either, which reading it reports.
+    pub fn of(entry: &FileEntry, options: &Options) -> Result<Self, Option<SkippedFile>> {
+        let opener = Arc::new(Opener::new(options.clone()).map_err(|_| None)?);
         let candidate = Candidate {
             id: entry.id.clone(),
             file: entry.name(),
             name: inner_name(&entry.path),
-            sniffed: Sniffed::open(entry, options).map_err(failed)?,
+            sniffed: Sniffed::open(entry, options).map_err(|_| None)?,
             disk: None,
             is_regular: entry.is_regular,
             is_named: entry.is_named,
@@ -102,25 +107,25 @@ impl ShardForm {
         };
         let packing = candidate.sniffed.packing;
         let content = match opener.recognise(&candidate) {
-            _ if is_packed_twice(entry).map_err(failed)? => {
-                return Ok(Err(candidate.damaged("packed twice; unpack it once")));
+            Recognised::Skipped(_) => return Err(None),
+            _ if is_packed_twice(entry).map_err(|_| None)? => {
+                return Err(Some(candidate.damaged("packed twice; unpack it once")));
             }
             Recognised::Converted => ShardContent::Document { is_text: false },
             Recognised::Text => ShardContent::Document { is_text: true },
-            Recognised::Skipped(kind) => return Ok(Err(candidate.skipped(kind))),
             Recognised::Stream => {
-                return Ok(Err(candidate.damaged(
+                return Err(Some(candidate.damaged(
                     "a stream of tokens or blots, not of documents; give the documents",
                 )));
             }
             Recognised::Archive(format) => {
-                return Ok(Err(candidate.damaged(&format!(
+                return Err(Some(candidate.damaged(&format!(
                     "a {} archive, which cannot be written again; unpack it, and give the directory",
                     format.name()
                 ))));
             }
             Recognised::Records { encoding, .. } if encoding.is_some_and(is_utf16) => {
-                return Ok(Err(candidate.damaged(
+                return Err(Some(candidate.damaged(
                     "records in UTF-16, which cannot be written again; convert it to UTF-8 with iconv",
                 )));
             }
@@ -129,7 +134,7 @@ impl ShardForm {
                 is_utf8: encoding.is_none(),
             },
         };
-        Ok(Ok(Self { packing, content }))
+        Ok(Self { packing, content })
     }
 
     /// Whether passages can be cut out of its documents.

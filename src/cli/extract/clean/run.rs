@@ -1,0 +1,783 @@
+//! Runs the steps of cleaning, and goes on where an interrupted run was.
+
+use super::{
+    account::CleanAccount,
+    run_state::{Decided, Indexed, Progress, RunState, fingerprint},
+};
+use crate::{
+    base::{
+        error::Problem,
+        files::{TempDir, durable},
+        num::ToU64,
+        parallel::Limits,
+    },
+    cli::{
+        exclusions::ExcludeArgs,
+        exit_code,
+        extract::{PROGRAM, VERBS, scoring::leave_out},
+        output::{Output, RecordFile},
+        progress::{PhaseBar, say},
+        source::{SourceArgs, TemporaryDirectory, ensure_exists, is_index},
+        threshold::parse_share,
+        watched,
+    },
+    commands::{
+        BlotOptions, BuildOptions, CleanOptions, CleanRecords, Collection, CutLengths, Levels,
+        Observer, Preference, Settings, ShardList, ShardWriter, WantedPairs, build, decide_fates,
+        ensure_lines,
+    },
+    index::{Index, Resources},
+    similar::Score,
+    text::corpus::{self, Account, SkippedFile, SkippedKind},
+};
+use anyhow::{Context, bail};
+use clap::{Args, ValueEnum};
+use indicatif::BinaryBytes;
+use std::{
+    collections::BTreeSet,
+    fs::{self, File},
+    io::{self, Write},
+    path::{Path, PathBuf},
+    process::ExitCode,
+    str::FromStr,
+};
+
+#[derive(Args, Debug)]
+pub struct CleanArgs {
+    /// Write the cleaned files into DIR [default: lines to stdout]
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Drop a document if this share of it is in one that stays [default: 80%]
+    #[arg(long, value_name = "P%|off")]
+    near: Option<Near>,
+    /// Cut out passages of N tokens or more that an earlier document has [default: off]
+    ///
+    /// 50 is usual for training data.
+    #[arg(long, value_name = "N|off")]
+    cut_spans: Option<CutSpans>,
+    /// Also compare with another collection: an index or documents
+    #[arg(long, value_name = "IDX|PATH", num_args = 1..)]
+    against: Vec<PathBuf>,
+    /// first, last, longest, shortest, none, FIELD:max, FIELD:min [default: first]
+    ///
+    /// Which of several documents stays. Length is counted in tokens. A field is one of the records; numbers are
+    /// compared as numbers, and a document without it is preferred least. With none all copies go.
+    #[arg(long, value_name = "WHICH")]
+    keep: Option<Preference>,
+    /// Keep documents whose file or id starts with PREFIX before all others
+    #[arg(long, value_name = "PREFIX", num_args = 1..)]
+    prefer: Vec<String>,
+    /// drop, or annotate: every record stays, with a field dedup [default: drop]
+    #[arg(long, value_name = "MODE", hide_possible_values = true)]
+    mode: Option<CleanMode>,
+    /// Write a record for each document that goes to FILE
+    #[arg(long, value_name = "FILE")]
+    dropped: Option<PathBuf>,
+    /// Write a record for each passage that is cut out to FILE
+    #[arg(long, value_name = "FILE")]
+    cuts: Option<PathBuf>,
+    /// Write the account to FILE, as JSON
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// What the share is of: containment (the document that goes), jaccard (both)
+    #[arg(long, value_name = "SCORE", hide_possible_values = true)]
+    by: Option<CleanScore>,
+    /// on, or off: documents with the same tokens stay [default: on]
+    #[arg(long, value_name = "WHEN", hide_possible_values = true)]
+    exact: Option<Switch>,
+    /// Drop a document if fewer than N tokens are left of it [default: 1]
+    #[arg(long, value_name = "N", requires = "cut_spans")]
+    min_left: Option<u32>,
+    /// Cut out passages of N tokens that the other collection has [default: 13]
+    #[arg(long, value_name = "N", requires_all = ["cut_spans", "against"])]
+    against_span: Option<u32>,
+    #[command(flatten)]
+    excluded: ExcludeArgs,
+    #[command(flatten)]
+    source: SourceArgs,
+}
+
+/// How much of a document must be in another one for it to go.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Near {
+    Off,
+    Share(f64),
+}
+
+impl FromStr for Near {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "off" => Ok(Self::Off),
+            _ => match parse_share(text)? {
+                0.0 => Err("it must be above 0, or every document would go".to_owned()),
+                share => Ok(Self::Share(share)),
+            },
+        }
+    }
+}
+
+const DEFAULT_NEAR: f64 = 0.8;
+/// What is usual for near duplicates.
+const DEFAULT_WINDOW: u32 = 5;
+/// Of passages that are in another collection, as for GPT-3.
+const DEFAULT_AGAINST: u32 = 13;
+
+/// How long passages are that are cut out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CutSpans {
+    Off,
+    Tokens(u32),
+}
+
+impl FromStr for CutSpans {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "off" => Ok(Self::Off),
+            _ => match text.parse() {
+                Ok(0) | Err(_) => Err("give a number of tokens, or off".to_owned()),
+                Ok(tokens) => Ok(Self::Tokens(tokens)),
+            },
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum CleanScore {
+    Containment,
+    Jaccard,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum CleanMode {
+    Drop,
+    Annotate,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Switch {
+    On,
+    Off,
+}
+
+impl CleanArgs {
+    pub fn run(&self) -> Result<ExitCode, anyhow::Error> {
+        self.ensure_outputs_differ()?;
+        let mut input = CleanInput::open(self)?;
+        let shards = ShardList::find(&input.settings.corpus)?;
+        input.problems += self.name_left_out(&shards);
+        if shards.shards.is_empty() {
+            bail!("no file that can be cleaned; name files or directories that hold documents");
+        }
+        self.ensure_records_have_fields(&shards)?;
+        match &self.output {
+            None => self.run_to_pipe(&input, &shards),
+            Some(target) => self.run_to_directory(&input, &shards, target),
+        }
+    }
+
+    fn run_to_pipe(
+        &self,
+        input: &CleanInput,
+        shards: &ShardList,
+    ) -> Result<ExitCode, anyhow::Error> {
+        ensure_lines(shards)?;
+        let directory = TemporaryDirectory::create(self.source.making.tmp_dir.as_deref())?;
+        self.tell_space(shards, &directory.path, None)?;
+        let (indexed, index) = self.index(input, &directory.path)?;
+        let fates = directory.path.join(FATES);
+        let mut decided = self.decide(input, shards, &index, indexed, &fates)?;
+        let writer = ShardWriter {
+            shards,
+            cleaned: &decided.account.cleaned,
+            fates: &fates,
+            reading: &input.settings.corpus,
+            annotates: self.annotates(),
+        };
+        let Output::Stdout(mut out) = Output::open(None, false)? else {
+            bail!("stdout is not open");
+        };
+        let written = writer.write_to_pipe(&mut out)?;
+        decided.account.finish(written);
+        self.finish(&decided)
+    }
+
+    fn run_to_directory(
+        &self,
+        input: &CleanInput,
+        shards: &ShardList,
+        target: &Path,
+    ) -> Result<ExitCode, anyhow::Error> {
+        shards.ensure_apart(&input.settings.corpus.paths, target)?;
+        let mut state = RunState::open(target, fingerprint(&self.described(input), shards))?;
+        match self.run_steps(input, shards, target, &mut state) {
+            Ok(decided) => {
+                let code = self.finish(&decided)?;
+                state.advance(Progress::Done(Box::new(decided)))?;
+                state.finish()?;
+                Ok(code)
+            }
+            Err(error) => {
+                state.abandon();
+                Err(error)
+            }
+        }
+    }
+
+    /// All steps that are still to be done.
+    fn run_steps(
+        &self,
+        input: &CleanInput,
+        shards: &ShardList,
+        target: &Path,
+        state: &mut RunState,
+    ) -> Result<Decided, anyhow::Error> {
+        if let Progress::Done(decided) = &state.progress {
+            self.tell("all is done already");
+            return Ok((**decided).clone());
+        }
+        let (work, fates) = (state.directory().to_owned(), state.directory().join(FATES));
+        let decided = if let Progress::Decided(decided) = &state.progress {
+            self.tell("going on with a run that was interrupted");
+            (**decided).clone()
+        } else {
+            self.decide_anew(input, shards, target, state, &fates)?
+        };
+        let mut decided = decided;
+        let writer = ShardWriter {
+            shards,
+            cleaned: &decided.account.cleaned,
+            fates: &fates,
+            reading: &input.settings.corpus,
+            annotates: self.annotates(),
+        };
+        let mut bar = PhaseBar::new(self.is_quiet(), "writing", shards.bytes());
+        let written = writer.write_all(target, &work, self.limits().threads, |bytes| {
+            bar.progress(bytes, 0);
+        })?;
+        bar.finish();
+        decided.account.finish(written);
+        Ok(decided)
+    }
+
+    fn decide_anew(
+        &self,
+        input: &CleanInput,
+        shards: &ShardList,
+        target: &Path,
+        state: &mut RunState,
+        fates: &Path,
+    ) -> Result<Decided, anyhow::Error> {
+        let elsewhere = self.source.making.tmp_dir.as_deref();
+        let temporary = elsewhere.map(|parent| TemporaryDirectory::create(Some(parent)));
+        let temporary = temporary.transpose()?;
+        let work = match &temporary {
+            Some(directory) => directory.path.clone(),
+            None => state.directory().to_owned(),
+        };
+        let (indexed, index) = match &state.progress {
+            Progress::Indexed(indexed) if temporary.is_none() => {
+                self.tell("going on with a run that was interrupted; its index is complete");
+                (indexed.clone(), input.open_indexes(&work)?)
+            }
+            _ => {
+                self.tell_space(shards, &work, Some(target))?;
+                // What is there is not complete.
+                let _ = fs::remove_dir_all(work.join(INDEX));
+                let _ = fs::remove_dir_all(work.join(AGAINST));
+                self.index(input, &work)?
+            }
+        };
+        if temporary.is_none() {
+            state.advance(Progress::Indexed(indexed.clone()))?;
+        }
+        let decided = self.decide(input, shards, &index, indexed, fates)?;
+        durable::sync_dir(state.directory())?;
+        state.advance(Progress::Decided(Box::new(decided.clone())))?;
+        Ok(decided)
+    }
+
+    /// Makes the indexes that are not given.
+    fn index(&self, input: &CleanInput, work: &Path) -> Result<(Indexed, Indexes), anyhow::Error> {
+        let mut indexed = Indexed {
+            problems: input.problems,
+            ..Indexed::default()
+        };
+        if !input.against_paths.is_empty() {
+            let run = self.source.run(input.against_paths.clone());
+            let settings = self.source.making.reading_settings(&run);
+            let options = self.build_options(input, work);
+            let path = work.join(AGAINST);
+            self.tell("reading the collection to compare with");
+            let summary = watched(PROGRAM, &run, false, |watch| {
+                Ok(build(&options, &settings, &path, watch)?)
+            })?;
+            indexed.problems += summary.problems;
+        }
+        if input.given.is_none() {
+            let run = self.source.run(input.settings.corpus.paths.clone());
+            let settings = Settings {
+                corpus: corpus::Options {
+                    placed_ids: true,
+                    ..input.settings.corpus.clone()
+                },
+                ..self.source.making.reading_settings(&run)
+            };
+            let options = self.build_options(input, work);
+            let path = work.join(INDEX);
+            let mut damaged = BTreeSet::new();
+            let summary = watched(PROGRAM, &run, self.output.is_none(), |watch| {
+                let mut watch = DamageWatch {
+                    watch,
+                    damaged: &mut damaged,
+                };
+                Ok(build(&options, &settings, &path, &mut watch)?)
+            })?;
+            indexed.problems += summary.problems;
+            indexed.other_records = summary.account.records_left_out;
+            indexed.damaged = damaged;
+        }
+        if !indexed.damaged.is_empty() && !self.source.read.skip_bad {
+            bail!(
+                "{} files could not be read to their ends, so nothing is written; repair them, or leave them out with --skip-bad or --exclude",
+                indexed.damaged.len()
+            );
+        }
+        Ok((indexed, input.open_indexes(work)?))
+    }
+
+    fn decide(
+        &self,
+        input: &CleanInput,
+        shards: &ShardList,
+        indexes: &Indexes,
+        indexed: Indexed,
+        fates: &Path,
+    ) -> Result<Decided, anyhow::Error> {
+        indexes.ensure_one_scheme()?;
+        let options = self.options();
+        let collection = Collection {
+            shards,
+            index: &indexes.collection,
+            has_placed_ids: input.given.is_none(),
+            damaged: &indexed.damaged,
+            settings: &input.settings,
+            against: &indexes.against,
+        };
+        let open = |path: &Option<PathBuf>| path.as_deref().map(RecordFile::open).transpose();
+        let (mut dropped, mut cuts) = (open(&self.dropped)?, open(&self.cuts)?);
+        let what = if options.cut.is_some() {
+            "comparing, and reading once more"
+        } else {
+            "comparing"
+        };
+        let mut bar = PhaseBar::new(self.is_quiet(), what, shards.bytes());
+        if input.given.is_some() {
+            bar.complain(PROGRAM, self.source.read.skip_bad);
+        }
+        let records = CleanRecords {
+            dropped: dropped.as_mut().map(RecordFile::sink),
+            cuts: cuts.as_mut().map(RecordFile::sink),
+        };
+        let cleaned = decide_fates(&options, &collection, fates, records, &mut bar)?;
+        let problems = indexed.problems + bar.problems();
+        let mut other_records = indexed.other_records;
+        bar.finish();
+        if input.given.is_some() {
+            other_records = bar.account().records_left_out;
+            self.tell(&bar.account().to_string());
+        }
+        dropped.map_or(Ok(()), RecordFile::commit)?;
+        cuts.map_or(Ok(()), RecordFile::commit)?;
+        Ok(Decided {
+            problems,
+            account: CleanAccount {
+                shards: shards.shards.len().to_u64(),
+                bytes_read: shards.bytes(),
+                shards_left_out: shards.left_out.len().to_u64() + indexed.damaged.len().to_u64(),
+                other_records,
+                cleaned,
+                ..CleanAccount::default()
+            },
+        })
+    }
+
+    /// Writes the report, and prints the account.
+    fn finish(&self, decided: &Decided) -> Result<ExitCode, anyhow::Error> {
+        if let Some(path) = &self.report {
+            let mut out = Output::open(Some(path), false)?;
+            out.write_all(&decided.account.to_json()?)?;
+            out.commit()?;
+        }
+        if !self.is_quiet() {
+            decided.account.print(PROGRAM);
+        }
+        Ok(exit_code(decided.problems, self.source.read.skip_bad))
+    }
+
+    fn options(&self) -> CleanOptions {
+        let near = self.near.unwrap_or(Near::Share(DEFAULT_NEAR));
+        CleanOptions {
+            levels: Levels {
+                exact: self.exact != Some(Switch::Off),
+                near: near != Near::Off,
+            },
+            score: match self.by {
+                Some(CleanScore::Jaccard) => Score::Jaccard,
+                Some(CleanScore::Containment) | None => Score::Inclusion,
+            },
+            threshold: match near {
+                Near::Off => 1.0,
+                Near::Share(share) => share,
+            },
+            cut: self.cut_tokens().map(|within| CutLengths {
+                within,
+                against: self.against_span.unwrap_or(DEFAULT_AGAINST),
+            }),
+            min_left: self.min_left.unwrap_or(1),
+            keep: self.keep.clone().unwrap_or(Preference::First),
+            prefer: self.prefer.clone(),
+            annotate: self.annotates(),
+            max_df: self.excluded.max_df,
+            limits: self.limits(),
+            leave_out: leave_out(&self.excluded, WantedPairs::default()),
+            tmp_dir: TempDir(self.source.making.tmp_dir.clone()),
+        }
+    }
+
+    fn cut_tokens(&self) -> Option<u32> {
+        match self.cut_spans {
+            None | Some(CutSpans::Off) => None,
+            Some(CutSpans::Tokens(tokens)) => Some(tokens),
+        }
+    }
+
+    fn annotates(&self) -> bool {
+        self.mode == Some(CleanMode::Annotate)
+    }
+
+    fn limits(&self) -> Limits {
+        self.source.limits()
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.source.common.quiet
+    }
+
+    fn tell(&self, what: &str) {
+        if !self.is_quiet() {
+            say(&format!("{PROGRAM}: {what}"));
+        }
+    }
+
+    fn build_options(&self, input: &CleanInput, work: &Path) -> BuildOptions {
+        let making = &self.source.making;
+        BuildOptions {
+            blots: input.blots.clone(),
+            parts: 1,
+            dictionary: false,
+            resources: Resources {
+                memory_bytes: making.memory_bytes(),
+                threads: self.limits().threads,
+                tmp_dir: TempDir(Some(
+                    making.tmp_dir.clone().unwrap_or_else(|| work.to_owned()),
+                )),
+            },
+        }
+    }
+
+    /// Everything besides the files that the output depends on.
+    fn described(&self, input: &CleanInput) -> String {
+        let options = CleanOptions {
+            limits: Limits::new(1, 0),
+            tmp_dir: TempDir(None),
+            ..self.options()
+        };
+        let corpus = corpus::Options {
+            adapter_cache: None,
+            ..input.settings.corpus.clone()
+        };
+        let against: Vec<_> = self.against.iter().map(|path| stamp(path)).collect();
+        format!(
+            "{options:?} {corpus:?} {:?} {:?} {:?} {against:?}",
+            input.blots, self.source.sources, self.source.read.skip_bad
+        )
+    }
+
+    fn ensure_outputs_differ(&self) -> Result<(), anyhow::Error> {
+        let named = [
+            ("--dropped", &self.dropped),
+            ("--cuts", &self.cuts),
+            ("--report", &self.report),
+        ];
+        for (number, (flag, path)) in named.iter().enumerate() {
+            let Some(path) = path else { continue };
+            if path.as_os_str() == "-" && self.output.is_none() {
+                bail!("what stays and {flag} would both go to stdout; give one of them a file");
+            }
+            let same = |(_, other): &&(&str, &Option<PathBuf>)| other.as_ref() == Some(path);
+            if let Some((other, _)) = named[..number].iter().find(same) {
+                bail!("{flag} and {other} name the same file; give each its own");
+            }
+        }
+        if self.cuts.is_some() && self.cut_tokens().is_none() {
+            bail!("--cuts lists passages that are cut out; say which with --cut-spans N");
+        }
+        Ok(())
+    }
+
+    /// Names the files that cannot be written again. Returns how many there are.
+    fn name_left_out(&self, shards: &ShardList) -> u64 {
+        for skipped in shards.left_out.iter().filter(|_| !self.source.is_silent()) {
+            say(&format!("{PROGRAM}: {}", skipped.problem));
+        }
+        shards.left_out.len().to_u64()
+    }
+
+    fn ensure_records_have_fields(&self, shards: &ShardList) -> Result<(), anyhow::Error> {
+        let without = shards.shards.iter().find(|shard| !shard.form.has_fields());
+        match without.filter(|_| self.annotates()) {
+            None => Ok(()),
+            Some(shard) => bail!(
+                "{}: its records have no fields, so that none can be added; --mode annotate is for JSON, CSV, TSV and Parquet",
+                shard.entry.name()
+            ),
+        }
+    }
+
+    /// Says how much room is needed, and refuses to start if there is less.
+    fn tell_space(
+        &self,
+        shards: &ShardList,
+        work: &Path,
+        target: Option<&Path>,
+    ) -> Result<(), anyhow::Error> {
+        let unpacked = shards.unpacked_bytes();
+        let mut needed = vec![(work, unpacked / INDEX_PART, "temporary files")];
+        if let Some(target) = target {
+            needed.push((target, shards.bytes(), "the cleaned files"));
+        }
+        let parts: Vec<_> = needed
+            .iter()
+            .map(|(path, bytes, what)| {
+                format!(
+                    "up to about {} for {what} in {}",
+                    BinaryBytes(*bytes),
+                    path.display()
+                )
+            })
+            .collect();
+        self.tell(&format!("needs {}", parts.join(", and ")));
+        for (path, bytes, what) in needed {
+            let free = free_bytes(path)?;
+            if free < bytes {
+                bail!(
+                    "{}: {} are free, and {what} may need {}; make room, or choose other directories with -o and --tmp-dir",
+                    path.display(),
+                    BinaryBytes(free),
+                    BinaryBytes(bytes)
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An index takes about this part of the text, with the sorted runs that it is made of.
+const INDEX_PART: u64 = 2;
+const INDEX: &str = "index";
+const AGAINST: &str = "against";
+const FATES: &str = "fates.jsonl";
+
+/// What tells a file or an index from its earlier states.
+fn stamp(path: &Path) -> (PathBuf, Option<(u64, std::time::SystemTime)>) {
+    let of = if is_index(path) {
+        path.join("manifest.json")
+    } else {
+        path.to_owned()
+    };
+    let metadata = fs::metadata(of).ok();
+    let stamp = metadata.and_then(|metadata| Some((metadata.len(), metadata.modified().ok()?)));
+    (path.to_owned(), stamp)
+}
+
+fn free_bytes(path: &Path) -> Result<u64, anyhow::Error> {
+    let existing = path.ancestors().find(|path| path.exists());
+    let existing = existing
+        .filter(|path| !path.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    let stat = rustix::fs::statvfs(existing).with_context(|| existing.display().to_string())?;
+    Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+}
+
+/// What is cleaned.
+struct CleanInput {
+    /// How the documents are read.
+    settings: Settings,
+    /// The index that is given, if its blots serve.
+    given: Option<PathBuf>,
+    blots: BlotOptions,
+    against_indexes: Vec<PathBuf>,
+    against_paths: Vec<PathBuf>,
+    /// Inputs that could not be used so far.
+    problems: u64,
+    /// A copy of stdin.
+    _spool: Option<TemporaryDirectory>,
+}
+
+impl CleanInput {
+    fn open(args: &CleanArgs) -> Result<Self, anyhow::Error> {
+        let source = &args.source;
+        let mut paths = source.all_paths()?;
+        for path in paths.first().into_iter().chain(&args.against) {
+            ensure_exists(PROGRAM, VERBS, path)?;
+        }
+        let mut given = None;
+        if paths.first().is_some_and(|path| is_index(path)) {
+            let index = paths.remove(0);
+            source.making.ensure_index_is_made(&index)?;
+            if paths.is_empty() {
+                bail!(
+                    "{}: an index has no texts to write; give the files that it was made of, too",
+                    index.display()
+                );
+            }
+            given = Some(index);
+        }
+        if let Some(index) = paths.iter().find(|path| is_index(path)) {
+            bail!(
+                "{}: an index among documents; give the index first",
+                index.display()
+            );
+        }
+        let (against_indexes, against_paths): (Vec<_>, Vec<_>) = args
+            .against
+            .iter()
+            .cloned()
+            .partition(|path| is_index(path));
+        let blots = match given.iter().chain(&against_indexes).next() {
+            Some(index) => BlotOptions::of_scheme(&Index::open_whole(index)?.scheme),
+            None => default_blots(args),
+        };
+        let needs_places = args.cut_tokens().is_some() || !args.against.is_empty();
+        if let Some(index) = given.take_if(|_| needs_places) {
+            args.tell(&format!(
+                "with --cut-spans or --against the documents are indexed anew, as {} is",
+                index.display()
+            ));
+        }
+        let spool = spool_stdin(&mut paths, args)?;
+        let mut settings = source.settings(paths, source.making.tokens.is_dna());
+        settings.corpus.relative |= spool.is_some();
+        Ok(Self {
+            settings,
+            given,
+            blots,
+            against_indexes,
+            against_paths,
+            problems: 0,
+            _spool: spool,
+        })
+    }
+
+    /// Opens the indexes that are given or were made.
+    fn open_indexes(&self, work: &Path) -> Result<Indexes, anyhow::Error> {
+        let made = work.join(INDEX);
+        let collection = Index::open_whole(self.given.as_deref().unwrap_or(&made))?;
+        let mut against = Vec::new();
+        for path in &self.against_indexes {
+            against.push(Index::open_whole(path)?);
+        }
+        if !self.against_paths.is_empty() {
+            against.push(Index::open_whole(&work.join(AGAINST))?);
+        }
+        Ok(Indexes {
+            collection,
+            against,
+        })
+    }
+}
+
+/// Blots of five tokens, unless others are asked for.
+fn default_blots(args: &CleanArgs) -> BlotOptions {
+    let making = &args.source.making;
+    let blots = making.blots.options(&making.tokens);
+    let is_default = blots.k.is_none() && blots.scheme.is_none() && !making.tokens.is_dna();
+    BlotOptions {
+        k: if is_default {
+            Some(DEFAULT_WINDOW)
+        } else {
+            blots.k
+        },
+        ..blots
+    }
+}
+
+/// Copies stdin to a file, if it is to be read: the documents are read twice.
+fn spool_stdin(
+    paths: &mut [PathBuf],
+    args: &CleanArgs,
+) -> Result<Option<TemporaryDirectory>, anyhow::Error> {
+    let Some(stdin) = paths.iter_mut().find(|path| path.as_os_str() == "-") else {
+        return Ok(None);
+    };
+    let directory = TemporaryDirectory::create(args.source.making.tmp_dir.as_deref())?;
+    let spool = directory.path.join("spool");
+    fs::create_dir(&spool)?;
+    let mut file = File::create(spool.join("stdin"))?;
+    io::copy(&mut io::stdin().lock(), &mut file).context("stdin")?;
+    *stdin = spool;
+    Ok(Some(directory))
+}
+
+struct Indexes {
+    collection: Index,
+    against: Vec<Index>,
+}
+
+impl Indexes {
+    fn ensure_one_scheme(&self) -> Result<(), anyhow::Error> {
+        let scheme = &self.collection.scheme;
+        match self.against.iter().find(|index| index.scheme != *scheme) {
+            None => Ok(()),
+            Some(other) => bail!(
+                "{}: has the scheme '{}', but the collection has '{scheme}'; indexes that are compared have one scheme",
+                other.directory.display(),
+                other.scheme
+            ),
+        }
+    }
+}
+
+/// Notes which files could not be read to their ends.
+struct DamageWatch<'w> {
+    watch: &'w mut dyn Observer,
+    damaged: &'w mut BTreeSet<String>,
+}
+
+impl Observer for DamageWatch<'_> {
+    fn problem(&mut self, problem: &Problem) {
+        if corpus::ends_a_file(problem) {
+            self.damaged.insert(problem.place.file.to_string());
+        }
+        self.watch.problem(problem);
+    }
+
+    fn progress(&mut self, bytes: u64, documents: u64) {
+        self.watch.progress(bytes, documents);
+    }
+
+    fn left_out(&mut self, left: &SkippedFile) {
+        if matches!(left.kind, SkippedKind::Unreadable | SkippedKind::Damaged) {
+            self.damaged.insert(left.problem.place.file.to_string());
+        }
+        self.watch.left_out(left);
+    }
+
+    fn account(&mut self, account: &Account) {
+        self.watch.account(account);
+    }
+}

@@ -1,0 +1,179 @@
+//! Which documents go, as exact or near duplicates, and for which document that stays.
+
+use super::members::Members;
+use crate::{
+    base::{
+        error::Result,
+        ids::{ContentNo, DocNo},
+        num::{ToU32, ToUsize},
+    },
+    index::View,
+    report::records::DropReason,
+    similar::{DuplicateDecision, DuplicateFilter, Measure, RankedSets},
+};
+
+/// Why a document goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dropped {
+    /// The document that stays instead.
+    pub of: DocNo,
+    /// Blots that both have.
+    pub shared: u32,
+    /// Why.
+    pub reason: DropReason,
+}
+
+/// What was decided about each document of the input, by its place there. Memory: 16 bytes each.
+#[derive(Debug, Default)]
+pub struct Decisions {
+    pub dropped: Vec<Option<Dropped>>,
+}
+
+/// Which levels are on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Levels {
+    /// Documents with the same tokens go.
+    pub exact: bool,
+    /// Documents go of which enough is in another one.
+    pub near: bool,
+}
+
+/// The collection with which the documents of the input are compared, besides each other.
+pub struct Compared<'c> {
+    pub view: &'c View<'c>,
+    pub sets: &'c RankedSets,
+    /// The documents of the other collection come first in the view.
+    pub against: usize,
+    pub members: &'c Members,
+}
+
+impl Compared<'_> {
+    /// The id of a document, and its file, as the user knows them.
+    pub fn name(&self, document: DocNo) -> Result<(String, Option<String>)> {
+        if document.index() < self.against {
+            return Ok((self.view.id(document)?, None));
+        }
+        self.members.name(self.view, document)
+    }
+
+    /// Visits the documents in order of preference; each is decided at once.
+    pub fn decide(&self, order: &[u32], levels: Levels, measure: Measure) -> Decisions {
+        let mut filter = DuplicateFilter::new(self.sets, measure);
+        let mut kept = self.keep_others(&mut filter);
+        let mut dropped = vec![None; self.members.list.len()];
+        for &place in order {
+            let document = self.members.list[place.to_usize()].document;
+            let decision = filter.visit(self.view.content_of(document));
+            if decision == DuplicateDecision::Keep {
+                kept.push(document);
+            } else {
+                dropped[place.to_usize()] = self.dropped(decision, levels, &kept);
+            }
+        }
+        Decisions { dropped }
+    }
+
+    /// Drops all copies: a document goes if any other one has enough of it, whether that stays or not.
+    pub fn decide_all_copies(&self, levels: Levels, measure: Measure) -> Decisions {
+        let mut filter = DuplicateFilter::new(self.sets, measure);
+        let mut kept = self.keep_others(&mut filter);
+        let mut copies = vec![0_u32; self.view.contents().len()];
+        let mut first_two = vec![[None; 2]; self.view.contents().len()];
+        for member in &self.members.list {
+            let content = self.view.content_of(member.document);
+            if filter.keep_always(content).to_usize() == kept.len() {
+                kept.push(member.document);
+            }
+            if let Some(free) = first_two[content.index()]
+                .iter_mut()
+                .find(|of| of.is_none())
+            {
+                *free = Some(member.document);
+            }
+            copies[content.index()] += 1;
+        }
+        let decide = |member: &super::members::Member| {
+            let content = self.view.content_of(member.document);
+            if self.is_against(content) {
+                let of = self.view.documents_of(content)[0];
+                return levels
+                    .exact
+                    .then(|| self.same(content, of, DropReason::Against));
+            }
+            if copies[content.index()] > 1 && levels.exact {
+                let others = first_two[content.index()].into_iter().flatten();
+                let of = others.into_iter().find(|&of| of != member.document)?;
+                return Some(self.same(content, of, DropReason::Exact));
+            }
+            let decision = filter.nearest_other(content);
+            self.dropped(decision, levels, &kept)
+        };
+        let dropped = self.members.list.iter().map(decide).collect();
+        Decisions { dropped }
+    }
+
+    /// Keeps all documents of the other collection. Returns the documents that are kept, by their numbers.
+    fn keep_others(&self, filter: &mut DuplicateFilter<'_>) -> Vec<DocNo> {
+        let mut kept = Vec::new();
+        for document in DocNo::first(self.against) {
+            if filter
+                .keep_always(self.view.content_of(document))
+                .to_usize()
+                == kept.len()
+            {
+                kept.push(document);
+            }
+        }
+        kept
+    }
+
+    fn is_against(&self, content: ContentNo) -> bool {
+        self.view.documents_of(content)[0].index() < self.against
+    }
+
+    fn same(&self, content: ContentNo, of: DocNo, reason: DropReason) -> Dropped {
+        let shared = self.sets.size(self.sets.rank_of(content)).blots;
+        Dropped { of, shared, reason }
+    }
+
+    /// What a decision means, if its level is on.
+    fn dropped(
+        &self,
+        decision: DuplicateDecision,
+        levels: Levels,
+        kept: &[DocNo],
+    ) -> Option<Dropped> {
+        let (of, shared, reason) = match decision {
+            DuplicateDecision::Keep => return None,
+            DuplicateDecision::ExactDuplicate { of, shared } if levels.exact => {
+                (of, shared, DropReason::Exact)
+            }
+            DuplicateDecision::ExactDuplicate { of, shared } if levels.near => {
+                (of, shared, DropReason::Near)
+            }
+            DuplicateDecision::ExactDuplicate { .. } => return None,
+            DuplicateDecision::NearDuplicate { of, shared, .. } => (of, shared, DropReason::Near),
+        };
+        let of = kept[of.to_usize()];
+        let reason = if of.index() < self.against {
+            DropReason::Against
+        } else {
+            reason
+        };
+        Some(Dropped { of, shared, reason })
+    }
+}
+
+impl Decisions {
+    /// Whether the document at a place of the input stays.
+    pub fn stays(&self, place: usize) -> bool {
+        self.dropped[place].is_none()
+    }
+
+    /// The places of the documents that stay.
+    pub fn staying(&self) -> impl Iterator<Item = u32> + '_ {
+        let stays =
+            |(place, dropped): (usize, &Option<Dropped>)| dropped.is_none().then(|| place.to_u32());
+        self.dropped.iter().enumerate().filter_map(stays)
+    }
+}

@@ -1,0 +1,205 @@
+//! The files of a collection that is cleaned, and where each is written.
+
+use crate::{
+    base::{
+        error::{Error, Place, Result},
+        files::durable,
+    },
+    text::corpus::{
+        self, CorpusWalk, FileEntry, Packing, SkippedFile, WalkItem,
+        rewrite::{ShardContent, ShardForm},
+    },
+};
+use std::{
+    collections::HashMap,
+    ffi::OsStr,
+    fs,
+    path::{Component, Path, PathBuf},
+};
+
+/// Texts are often packed to about this part.
+const PACKED_PART: u64 = 4;
+
+/// A file of the collection.
+#[derive(Debug, Clone)]
+pub struct Shard {
+    /// The file.
+    pub entry: FileEntry,
+    /// How it holds its documents.
+    pub form: ShardForm,
+    /// The path of the cleaned file, below the directory for all of them.
+    pub output: PathBuf,
+}
+
+impl Shard {
+    /// Whether it is one document, which is copied or not.
+    pub fn is_document(&self) -> bool {
+        matches!(self.form.content, ShardContent::Document { .. })
+    }
+
+    /// Refuses a file that is not what it was when it was listed.
+    pub fn ensure_unchanged(&self) -> Result<()> {
+        let now = FileEntry::named(self.entry.path.clone(), &self.entry.id)
+            .map_err(|problem| Error::damaged(problem.place, problem.what))?;
+        if (now.bytes, now.modified) == (self.entry.bytes, self.entry.modified) {
+            return Ok(());
+        }
+        Err(changed(&self.entry))
+    }
+}
+
+/// The message about a file that changed between two readings.
+pub fn changed(entry: &FileEntry) -> Error {
+    let what = "changed while the collection was being cleaned; start again";
+    Error::damaged(Place::file(entry.name()), what)
+}
+
+/// The files of a collection, in the order in which they are read.
+#[derive(Debug, Default)]
+pub struct ShardList {
+    /// Files that can be written again.
+    pub shards: Vec<Shard>,
+    /// Files that cannot: their documents take no part.
+    pub left_out: Vec<SkippedFile>,
+    by_name: HashMap<String, usize>,
+}
+
+impl ShardList {
+    /// Lists the files that the options name. The paths of outputs keep the directories below a directory that was given; of several that
+    /// were given each also keeps its own name.
+    pub fn find(options: &corpus::Options) -> Result<Self> {
+        let mut list = Self::default();
+        for path in &options.paths {
+            let prefix = if options.paths.len() > 1 && path.is_dir() {
+                named_part(path)
+            } else {
+                PathBuf::new()
+            };
+            let of_path = corpus::Options {
+                paths: vec![path.clone()],
+                ..options.clone()
+            };
+            for item in CorpusWalk::new(&of_path)? {
+                match item {
+                    WalkItem::File(entry) => list.add(entry, path, &prefix, options)?,
+                    WalkItem::Failed(error) => return Err(error),
+                    // Reading reports them.
+                    WalkItem::Problem(_) | WalkItem::Skipped(_) => {}
+                }
+            }
+        }
+        list.ensure_outputs_differ()?;
+        Ok(list)
+    }
+
+    fn add(
+        &mut self,
+        entry: FileEntry,
+        root: &Path,
+        prefix: &Path,
+        options: &corpus::Options,
+    ) -> Result<()> {
+        if !entry.is_regular {
+            let what =
+                "not a regular file, and the collection is read twice; write it to a file first";
+            return Err(Error::damaged(Place::file(entry.name()), what));
+        }
+        let below = entry.path.strip_prefix(root).ok();
+        let output = match below.filter(|below| *below != Path::new("")) {
+            Some(below) => prefix.join(below),
+            None => PathBuf::from(entry.path.file_name().unwrap_or(OsStr::new("stdin"))),
+        };
+        match ShardForm::of(&entry, options) {
+            // Reading reports it.
+            Err(None) => {}
+            Err(Some(skipped)) => self.left_out.push(skipped),
+            Ok(form) => {
+                self.by_name
+                    .insert(entry.name().to_string(), self.shards.len());
+                self.shards.push(Shard {
+                    entry,
+                    form,
+                    output,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The number of a file, by what messages call it.
+    pub fn find_file(&self, name: &str) -> Option<usize> {
+        self.by_name.get(name).copied()
+    }
+
+    /// The bytes of all files together, on disk.
+    pub fn bytes(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.entry.bytes).sum()
+    }
+
+    /// What they hold, unpacked: a guess, as packed files need not say.
+    pub fn unpacked_bytes(&self) -> u64 {
+        let unpacked = |shard: &Shard| match shard.form.packing {
+            Packing::Plain => shard.entry.bytes,
+            _ => shard.entry.bytes * PACKED_PART,
+        };
+        self.shards.iter().map(unpacked).sum()
+    }
+
+    fn ensure_outputs_differ(&self) -> Result<()> {
+        let mut seen: HashMap<&Path, &FileEntry> = HashMap::new();
+        for shard in &self.shards {
+            if let Some(other) = seen.insert(&shard.output, &shard.entry) {
+                let what = format!(
+                    "would be written to {}, as would {}; give the directory that holds both",
+                    shard.output.display(),
+                    other.name()
+                );
+                return Err(Error::damaged(Place::file(shard.entry.name()), what));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a directory for the output that is a part of the input, or holds it.
+    pub fn ensure_apart(&self, roots: &[PathBuf], target: &Path) -> Result<()> {
+        let target = absolute(target)?;
+        for root in roots.iter().filter(|root| root.is_dir()) {
+            if target.starts_with(absolute(root)?) {
+                return Err(Error::Usage(format!(
+                    "{}: it is inside of {}, which is read; give a directory outside",
+                    target.display(),
+                    root.display()
+                )));
+            }
+        }
+        for shard in &self.shards {
+            if absolute(&shard.entry.path)? == target.join(&shard.output) {
+                return Err(Error::Usage(format!(
+                    "{}: would be written over; give another directory for the output",
+                    shard.entry.path.display()
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The path without links and dots, as far as it exists.
+fn absolute(path: &Path) -> Result<PathBuf> {
+    let failed = |error| Error::io(path.display(), error);
+    if let Ok(path) = fs::canonicalize(path) {
+        return Ok(path);
+    }
+    let path = std::path::absolute(path).map_err(failed)?;
+    let parent = absolute(durable::parent_of(&path))?;
+    Ok(parent.join(path.file_name().unwrap_or_default()))
+}
+
+/// The last name of a path: `b` of `a/b/`.
+fn named_part(path: &Path) -> PathBuf {
+    let names = path.components().filter_map(|component| match component {
+        Component::Normal(name) => Some(name),
+        _ => None,
+    });
+    names.last().map_or_else(PathBuf::new, PathBuf::from)
+}
