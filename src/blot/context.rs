@@ -10,15 +10,21 @@
 //! for each word, in any order. A text of fewer than N content words has one blot of all of them,
 //! or of all tokens if there are no content words.
 
-use super::{append, seed, stir};
+use super::{UnitScheme, UnitWindows, append, seed, stir};
 use crate::text::{
     stream::{Blots, Tokens},
     token::{CharClass, class_of},
 };
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The default number of words of a window.
-pub const DEFAULT: u32 = 3;
+/// The scheme.
+pub static CONTEXT: UnitScheme = UnitScheme {
+    name: "context",
+    help: "N words of four letters or more, by their first five, in any order and with one left out, for reworded text [3]",
+    default: 3,
+    build: |n| Box::new(Context::new(n)),
+};
+
 /// A content word has at least this many letters.
 const CONTENT_LETTERS: usize = 4;
 /// Only this many letters of a word count.
@@ -33,15 +39,16 @@ pub struct Context {
 
 impl Context {
     /// Windows of `n` words.
-    pub fn new(n: u32) -> Self {
+    fn new(n: u32) -> Self {
         Self {
             n: n as usize,
             ..Self::default()
         }
     }
+}
 
-    /// Appends the blots of `tokens`.
-    pub fn blot(&mut self, tokens: &Tokens, out: &mut Blots) {
+impl UnitWindows for Context {
+    fn blot(&mut self, tokens: &Tokens, out: &mut Blots) {
         let n = self.n;
         self.words.clear();
         self.words.extend(
@@ -80,19 +87,21 @@ impl Context {
         }
     }
 
-    /// Frees large buffers.
-    pub fn release_buffers(&mut self) {
+    fn last_token(&self, tokens: &Tokens, first: usize) -> usize {
+        let is_content = |&at: &usize| stem(tokens.get(at)).is_some();
+        (first..tokens.len())
+            .filter(is_content)
+            .nth(self.n)
+            .unwrap_or_else(|| tokens.len() - 1)
+    }
+
+    fn release_buffers(&mut self) {
         crate::base::codec::clear_buffer(&mut self.words);
     }
-}
 
-/// The last token that a blot of a window that starts at `first` can cover.
-pub fn last_token(tokens: &Tokens, first: usize, n: usize) -> usize {
-    let is_content = |&at: &usize| stem(tokens.get(at)).is_some();
-    (first..tokens.len())
-        .filter(is_content)
-        .nth(n)
-        .unwrap_or_else(|| tokens.len() - 1)
+    fn boxed_clone(&self) -> Box<dyn UnitWindows> {
+        Box::new(self.clone())
+    }
 }
 
 /// The stem of a content word: its first letters. None for other words.

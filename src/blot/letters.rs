@@ -5,7 +5,7 @@
 //! selection such as winnowing is recommended. A letter includes its combining marks. A text of
 //! fewer than N letters has one blot of all its letters, a text without letters one of its tokens.
 
-use super::{append, seed, stir};
+use super::{UnitScheme, UnitWindows, append, seed, stir};
 use crate::{
     base::codec::clear_buffer,
     text::{
@@ -15,8 +15,13 @@ use crate::{
 };
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-/// The default number of letters of a window.
-pub const DEFAULT: u32 = 16;
+/// The scheme.
+pub static LETTERS: UnitScheme = UnitScheme {
+    name: "letters",
+    help: "N letters in a row, whatever words they are of, for text from scanners; best with /winnow:8 [16]",
+    default: 16,
+    build: |n| Box::new(Letters::new(n)),
+};
 
 /// The letters of a document.
 #[derive(Debug, Clone, Default)]
@@ -29,15 +34,42 @@ pub struct Letters {
 
 impl Letters {
     /// Windows of `n` letters.
-    pub fn new(n: u32) -> Self {
+    fn new(n: u32) -> Self {
         Self {
             n: n as usize,
             ..Self::default()
         }
     }
 
-    /// Appends the blots of `tokens`.
-    pub fn blot(&mut self, tokens: &Tokens, out: &mut Blots) {
+    /// Collects the letters of all tokens.
+    fn read(&mut self, tokens: &Tokens) {
+        self.text.clear();
+        self.starts.clear();
+        for (number, token) in (0..).zip(tokens.iter()) {
+            if token.is_ascii() {
+                for byte in token.iter().filter(|byte| byte.is_ascii_alphabetic()) {
+                    self.starts.push((self.text.len() as u32, number));
+                    self.text.push(*byte);
+                }
+                continue;
+            }
+            for c in std::str::from_utf8(token).unwrap_or_default().chars() {
+                match class_of(c) {
+                    CharClass::Letter | CharClass::Solo => {
+                        self.starts.push((self.text.len() as u32, number))
+                    }
+                    CharClass::Mark if !self.starts.is_empty() => {}
+                    _ => continue,
+                }
+                self.text
+                    .extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+            }
+        }
+    }
+}
+
+impl UnitWindows for Letters {
+    fn blot(&mut self, tokens: &Tokens, out: &mut Blots) {
         let n = self.n;
         self.read(tokens);
         let seed = append(seed("letters"), n as u64);
@@ -68,53 +100,29 @@ impl Letters {
         }
     }
 
-    /// Collects the letters of all tokens.
-    fn read(&mut self, tokens: &Tokens) {
-        self.text.clear();
-        self.starts.clear();
-        for (number, token) in (0..).zip(tokens.iter()) {
-            if token.is_ascii() {
-                for byte in token.iter().filter(|byte| byte.is_ascii_alphabetic()) {
-                    self.starts.push((self.text.len() as u32, number));
-                    self.text.push(*byte);
-                }
-                continue;
-            }
-            for c in std::str::from_utf8(token).unwrap_or_default().chars() {
-                match class_of(c) {
-                    CharClass::Letter | CharClass::Solo => {
-                        self.starts.push((self.text.len() as u32, number))
-                    }
-                    CharClass::Mark if !self.starts.is_empty() => {}
-                    _ => continue,
-                }
-                self.text
-                    .extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
-            }
-        }
+    fn last_token(&self, tokens: &Tokens, first: usize) -> usize {
+        let letters_of = |token: &[u8]| {
+            let is_letter = |c: &char| matches!(class_of(*c), CharClass::Letter | CharClass::Solo);
+            std::str::from_utf8(token).map_or(0, |token| token.chars().filter(is_letter).count())
+        };
+        let mut letters = 1;
+        let is_enough = |&at: &usize| {
+            letters += letters_of(tokens.get(at));
+            letters >= self.n
+        };
+        (first + 1..tokens.len())
+            .find(is_enough)
+            .unwrap_or_else(|| if self.n == 1 { first } else { tokens.len() - 1 })
     }
 
-    /// Frees large buffers.
-    pub fn release_buffers(&mut self) {
+    fn release_buffers(&mut self) {
         clear_buffer(&mut self.text);
         clear_buffer(&mut self.starts);
     }
-}
 
-/// The last token that a blot of a window that starts at `first` can cover.
-pub fn last_token(tokens: &Tokens, first: usize, n: usize) -> usize {
-    let letters_of = |token: &[u8]| {
-        let is_letter = |c: &char| matches!(class_of(*c), CharClass::Letter | CharClass::Solo);
-        std::str::from_utf8(token).map_or(0, |token| token.chars().filter(is_letter).count())
-    };
-    let mut letters = 1;
-    let is_enough = |&at: &usize| {
-        letters += letters_of(tokens.get(at));
-        letters >= n
-    };
-    (first + 1..tokens.len())
-        .find(is_enough)
-        .unwrap_or_else(|| if n == 1 { first } else { tokens.len() - 1 })
+    fn boxed_clone(&self) -> Box<dyn UnitWindows> {
+        Box::new(self.clone())
+    }
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@
 //! window has a blot. A document of fewer than `k` tokens has one blot of all its tokens, a
 //! document without tokens none.
 //!
-//! To add a scheme of consecutive tokens, add a file here and a row in `shape::RUNS`. The tests
-//! below fix the numbers for all versions.
+//! To add a scheme, add a file here and a row in `shape::RUNS` (windows of consecutive tokens) or
+//! `shape::UNITS` (windows of other units). The tests below fix the numbers for all versions.
 
 mod context;
 mod document_printer;
@@ -25,14 +25,13 @@ use crate::{
     base::codec::clear_buffer,
     text::stream::{Blots, Tokens},
 };
-use context::Context;
 pub use document_printer::DocumentPrinter;
-use letters::Letters;
 pub use ordered::{ORDERED, windows as ordered_windows};
 use ordered::{append, stir};
 use run::Runs;
 pub use shape::{
-    NamedShape, Run, RunScheme, WindowShape, help, omits_window_length, parse, verbatim,
+    NamedShape, Run, RunScheme, UnitScheme, UnitWindows, WindowShape, help, omits_window_length,
+    parse, verbatim,
 };
 use spaced::Mask;
 use std::ops::RangeInclusive;
@@ -76,8 +75,7 @@ const BLOCK_TOKENS: usize = 1 << 16;
 enum Windower {
     Runs(Runs),
     Spaced(Mask),
-    Context(Context),
-    Letters(Letters),
+    Units(Box<dyn UnitWindows>),
 }
 
 impl Blotter {
@@ -91,12 +89,12 @@ impl Blotter {
             } => Windower::Runs(Runs::new(kind.windows, *k, *interleave)),
             shape if window.is_dna => {
                 return Err(format!(
-                    "{shape}: of both strands of a sequence there are ordered, xor and sorted windows"
+                    "{shape}: of both strands of a sequence there are {} windows",
+                    shape::run_names()
                 ));
             }
             WindowShape::Spaced(mask) => Windower::Spaced(mask.clone()),
-            &WindowShape::Context(n) => Windower::Context(Context::new(n)),
-            &WindowShape::Letters(n) => Windower::Letters(Letters::new(n)),
+            WindowShape::Units { kind, n } => Windower::Units((kind.build)(*n)),
         };
         Ok(Self {
             window,
@@ -142,8 +140,7 @@ impl Blotter {
                 });
                 is_counted = true;
             }
-            Windower::Context(context) => context.blot(tokens, out),
-            Windower::Letters(letters) => letters.blot(tokens, out),
+            Windower::Units(units) => units.blot(tokens, out),
         }
         out.is_counted = is_counted && !self.with_positions;
         if is_counted && self.with_positions {
@@ -156,10 +153,9 @@ impl Blotter {
     /// The last token of the window that starts with `first`; the greatest one if there are
     /// several.
     pub fn last_token(&self, tokens: &Tokens, first: usize) -> usize {
-        match self.window.shape {
-            WindowShape::Context(n) => context::last_token(tokens, first, n as usize),
-            WindowShape::Letters(n) => letters::last_token(tokens, first, n as usize),
-            WindowShape::Run { .. } | WindowShape::Spaced(_) => {
+        match &self.windower {
+            Windower::Units(units) => units.last_token(tokens, first),
+            Windower::Runs(_) | Windower::Spaced(_) => {
                 (first + self.window.shape.tokens().unwrap_or(1) as usize - 1).min(tokens.len() - 1)
             }
         }
@@ -171,8 +167,7 @@ impl Blotter {
         match &mut self.windower {
             Windower::Runs(runs) => runs.release_buffers(),
             Windower::Spaced(_) => {}
-            Windower::Context(context) => context.release_buffers(),
-            Windower::Letters(letters) => letters.release_buffers(),
+            Windower::Units(units) => units.release_buffers(),
         }
     }
 }

@@ -2,7 +2,10 @@
 //! `letters:16/winnow:15`, and several with commas.
 
 use super::{INTERLEAVE, K, context, letters, ordered, sorted, spaced::Mask, xor};
-use crate::text::scheme::{SchemeTerm, SelectScheme, WindowScheme, WindowSchemes};
+use crate::text::{
+    scheme::{SchemeTerm, SelectScheme, WindowScheme, WindowSchemes},
+    stream::{Blots, Tokens},
+};
 use std::{fmt, ops::RangeInclusive};
 
 /// All schemes of consecutive tokens.
@@ -30,58 +33,91 @@ impl Eq for RunScheme {}
 
 pub(super) type Windows = fn(hashes: &[u64], k: usize, out: &mut Vec<u64>);
 
-/// A scheme of other windows: its name, its parameter, what it does, and how it is read.
-type ShapeRow = (
-    &'static str,
-    &'static str,
-    &'static str,
-    fn(Option<&str>) -> Result<WindowShape, String>,
-);
+/// All schemes of windows that count units of their own.
+static UNITS: &[&UnitScheme] = &[&context::CONTEXT, &letters::LETTERS];
 
-/// All other schemes.
-const TABLE: &[ShapeRow] = &[
-    (
-        "spaced",
-        "[:MASK]",
-        "the tokens of a window where MASK has a 1, in order [110100101]",
-        |mask| Mask::parse(mask.unwrap_or(super::spaced::DEFAULT)).map(WindowShape::Spaced),
-    ),
-    (
-        "context",
-        "[:N]",
-        "N words of four letters or more, by their first five, in any order and with one left out, for reworded text [3]",
-        |n| few(n, context::DEFAULT).map(WindowShape::Context),
-    ),
-    (
-        "letters",
-        "[:N]",
-        "N letters in a row, whatever words they are of, for text from scanners; best with /winnow:8 [16]",
-        |n| few(n, letters::DEFAULT).map(WindowShape::Letters),
-    ),
-    (
-        "minhash",
-        ":256",
-        "no windows but one print of the whole document, 256 bits of MinHash over its tokens, for dedup-query history",
-        |_| {
-            Err("a print of the whole document, which has no blots; dedup-blot makes it, alone, for dedup-query history".to_owned())
-        },
-    ),
-];
+/// A scheme whose windows have N units, such as content words or letters, and span any number of
+/// tokens; its file holds it.
+#[derive(Debug)]
+pub struct UnitScheme {
+    /// The name in schemes.
+    pub name: &'static str,
+    /// What it does, for the help text; `N` stands for the number of units.
+    pub help: &'static str,
+    /// The number of units if the user sets none.
+    pub default: u32,
+    /// Makes what finds windows of this many units.
+    pub build: fn(n: u32) -> Box<dyn UnitWindows>,
+}
+
+impl PartialEq for UnitScheme {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for UnitScheme {}
+
+/// Finds the windows of a [`UnitScheme`]; owns the reused buffers.
+pub trait UnitWindows: fmt::Debug + Send + Sync {
+    /// Appends the number of each window of a document, with the position of its first token. The
+    /// top bits of a number become the blot.
+    fn blot(&mut self, tokens: &Tokens, out: &mut Blots);
+
+    /// The last token that a window that starts with the token `first` can cover.
+    fn last_token(&self, tokens: &Tokens, first: usize) -> usize;
+
+    /// Frees large buffers.
+    fn release_buffers(&mut self);
+
+    /// A copy for another thread.
+    fn boxed_clone(&self) -> Box<dyn UnitWindows>;
+}
+
+impl Clone for Box<dyn UnitWindows> {
+    fn clone(&self) -> Self {
+        self.boxed_clone()
+    }
+}
+
+/// What the help says of a scheme: its name with its parameter, and what it does.
+type HelpRow = (String, &'static str);
 
 /// The name of each scheme with its parameter, and what it does.
-fn names_and_help() -> impl Iterator<Item = (String, &'static str)> {
+fn names_and_help() -> Vec<HelpRow> {
     let runs = RUNS
         .iter()
         .map(|run| (format!("{}[:K]", run.name), run.help));
-    let others = TABLE
+    let units = UNITS
         .iter()
-        .map(|(name, parameter, help, _)| (format!("{name}{parameter}"), *help));
-    runs.chain(others)
+        .map(|units| (format!("{}[:N]", units.name), units.help));
+    let spaced = (
+        format!("{SPACED}[:MASK]"),
+        "the tokens of a window where MASK has a 1, in order [110100101]",
+    );
+    let minhash = (
+        format!("{MINHASH}:256"),
+        "no windows but one print of the whole document, 256 bits of MinHash over its tokens, for dedup-query history",
+    );
+    runs.chain([spaced]).chain(units).chain([minhash]).collect()
+}
+
+/// The name of the scheme of windows with gaps.
+const SPACED: &str = "spaced";
+/// The name of the prints of whole documents, which are no blots.
+const MINHASH: &str = "minhash";
+
+/// The names of the schemes of consecutive tokens, as a sentence lists them.
+pub(super) fn run_names() -> String {
+    let names: Vec<_> = RUNS.iter().map(|run| run.name).collect();
+    let (others, last) = names.split_at(names.len().saturating_sub(1));
+    format!("{} and {}", others.join(", "), last.concat())
 }
 
 /// The help text of the schemes.
 pub fn help() -> String {
     let rows: Vec<_> = names_and_help()
+        .into_iter()
         .map(|(name, what)| format!("{name}: {what}"))
         .collect();
     format!(
@@ -105,14 +141,17 @@ pub enum WindowShape {
     },
     /// The tokens of a window where the mask has a 1.
     Spaced(Mask),
-    /// This many content words, in any order.
-    Context(u32),
-    /// This many letters in a row.
-    Letters(u32),
+    /// Units that the scheme finds in the tokens.
+    Units {
+        /// How units are found, and how they count.
+        kind: &'static UnitScheme,
+        /// The number of units.
+        n: u32,
+    },
 }
 
-/// The valid numbers of words or letters of a window.
-const FEW: RangeInclusive<u32> = 1..=64;
+/// The valid numbers of units of a window.
+const N: RangeInclusive<u32> = 1..=64;
 
 /// The parameters of a run that its name may omit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,11 +187,19 @@ impl WindowShape {
                 interleave,
             });
         }
-        let (.., read) = TABLE.iter().find(|row| row.0 == name).ok_or_else(|| {
-            let names: Vec<_> = names_and_help().map(|(name, _)| name).collect();
-            format!("no scheme '{term}'; there are {}", names.join(", "))
-        })?;
-        read(parameter)
+        if let Some(&kind) = UNITS.iter().find(|units| units.name == name) {
+            let n = parameter.map_or(Ok(kind.default), |n| number(n, &N))?;
+            return Ok(Self::Units { kind, n });
+        }
+        match name {
+            SPACED => Mask::parse(parameter.unwrap_or(super::spaced::DEFAULT)).map(Self::Spaced),
+            MINHASH => Err("a print of the whole document, which has no blots; dedup-blot makes it, alone, for dedup-query history".to_owned()),
+            _ => {
+                let names = names_and_help().into_iter().map(|(name, _)| name);
+                let names: Vec<_> = names.collect();
+                Err(format!("no scheme '{term}'; there are {}", names.join(", ")))
+            }
+        }
     }
 
     /// The number of tokens from the first to the last, if all windows have the same.
@@ -160,7 +207,7 @@ impl WindowShape {
         match self {
             Self::Run { k, interleave, .. } => Some((k - 1) * interleave + 1),
             Self::Spaced(mask) => Some(mask.length() as u32),
-            Self::Context(_) | Self::Letters(_) => None,
+            Self::Units { .. } => None,
         }
     }
 
@@ -184,15 +231,9 @@ impl fmt::Display for WindowShape {
                 interleave,
             } => write!(f, "{}:{k}x{interleave}", kind.name),
             Self::Spaced(mask) => write!(f, "spaced:{}", mask.name()),
-            Self::Context(n) => write!(f, "context:{n}"),
-            Self::Letters(n) => write!(f, "letters:{n}"),
+            Self::Units { kind, n } => write!(f, "{}:{n}", kind.name),
         }
     }
-}
-
-/// A number of words or letters of a window.
-fn few(parameter: Option<&str>, default: u32) -> Result<u32, String> {
-    parameter.map_or(Ok(default), |parameter| number(parameter, &FEW))
 }
 
 fn number(text: &str, range: &RangeInclusive<u32>) -> Result<u32, String> {
