@@ -476,20 +476,6 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         .ok_or_else(wrong)
 }
 
-/// The long help of scores.
-pub fn score_help() -> String {
-    "The score of a pair\n\n\
-     containment: shared blots ÷ those of the document that has fewer;\n\
-     jaccard: shared blots ÷ those of either;\n\
-     s1: shared blots;\n\
-     s2: shared blots ÷ the lesser number of distinct blots, as containment;\n\
-     s3: shared blots ÷ the mean number of distinct blots;\n\
-     s4: the sum of 1/df over shared blots ÷ the mean number of distinct blots;\n\
-     rarity: the sum of 1/df over shared blots; for sources of reworded text\n\n\
-     [default: containment]"
-        .to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -23,6 +23,7 @@ mod spex;
 mod threshold;
 mod tokenize;
 mod truncated_files;
+mod value_help;
 
 pub use blot::main as blot;
 pub use extract::main as extract;

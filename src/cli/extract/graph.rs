@@ -4,6 +4,7 @@ use super::{
     super::{
         exclusions::ExcludeArgs,
         source::{Reading, SourceArgs},
+        value_help::graph_format_names,
     },
     PROGRAM,
     records::{OutputArgs, tell_what_stays, write_records},
@@ -11,18 +12,17 @@ use super::{
 };
 use crate::{
     commands::{Extract, ExtractOptions},
-    report,
+    report::GraphFormat,
 };
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, builder::PossibleValue};
 use std::process::ExitCode;
 
 #[derive(Args, Debug)]
 pub struct GraphArgs {
     #[command(flatten)]
     scores: ScoreArgs,
-    /// dot or graphml [default: dot]
-    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
-    format: Option<GraphLanguage>,
+    #[arg(long, help = graph_format_names(), value_name = "FORMAT", hide_possible_values = true)]
+    format: Option<GraphFormat>,
     #[command(flatten)]
     file: OutputArgs,
     #[command(flatten)]
@@ -33,10 +33,14 @@ pub struct GraphArgs {
     source: SourceArgs,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum GraphLanguage {
-    Dot,
-    Graphml,
+impl ValueEnum for GraphFormat {
+    fn value_variants<'a>() -> &'a [Self] {
+        &Self::ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.name()))
+    }
 }
 
 impl GraphArgs {
@@ -44,10 +48,7 @@ impl GraphArgs {
         let source = self.source.open(PROGRAM, Reading::Never, false)?;
         let (score, threshold) = self.scores.score_and_threshold()?;
         let options = ExtractOptions {
-            what: Extract::Graph(match self.format {
-                Some(GraphLanguage::Graphml) => report::GraphFormat::Graphml,
-                Some(GraphLanguage::Dot) | None => report::GraphFormat::Dot,
-            }),
+            what: Extract::Graph(self.format.unwrap_or(GraphFormat::ALL[0])),
             score,
             threshold,
             max_df: self.excluded.max_df,

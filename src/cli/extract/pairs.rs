@@ -6,6 +6,7 @@ use super::{
         exclusions::{ExcludeArgs, PassageArgs},
         exit_code,
         source::{Reading, Source, SourceArgs},
+        value_help::{pair_format_help, pair_format_names},
     },
     PROGRAM,
     records::{OutputArgs, tell_what_stays, with_bar, write_records, write_with},
@@ -36,10 +37,7 @@ pub struct PairsArgs {
     /// Where the documents of the index are: a directory, or files (repeatable)
     #[arg(long, value_name = "PATH", requires = "passages")]
     corpus: Vec<PathBuf>,
-    /// ndjson, tsv, csv; with --passages pan-xml [default: ndjson]
-    ///
-    /// pan-xml writes a file for each pair into the directory -o.
-    #[arg(long, value_name = "FORMAT", hide_possible_values = true, requires_ifs = [("pan-xml", "passages"), ("pan-xml", "output")])]
+    #[arg(long, help = pair_format_names(), long_help = pair_format_help(), value_name = "FORMAT", hide_possible_values = true, requires_ifs = [("pan-xml", "passages"), ("pan-xml", "output")])]
     format: Option<PairFormat>,
     #[command(flatten)]
     file: OutputArgs,

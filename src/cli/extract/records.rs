@@ -8,6 +8,7 @@ use super::{
         progress::{Complaints, counting_bar},
         shared_only::tell_not_excluded,
         source::{Source, SourceArgs},
+        value_help::format_names,
     },
     PROGRAM,
 };
@@ -35,8 +36,7 @@ impl ValueEnum for Format {
 /// Where records go.
 #[derive(Args, Debug, Clone)]
 pub struct RecordOutputArgs {
-    /// ndjson, tsv or csv [default: ndjson]
-    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
+    #[arg(long, help = format_names(), value_name = "FORMAT", hide_possible_values = true)]
     pub format: Option<Format>,
     #[command(flatten)]
     pub file: OutputArgs,

@@ -1,9 +1,10 @@
 //! Which pairs count: flags of the verbs that look for pairs.
 
 use super::super::{
-    args::{MORE, score_help},
+    args::MORE,
     exclusions::{ExcludeArgs, GroupArgs},
     threshold::Threshold,
+    value_help::{score_help, score_names, threshold_help},
 };
 use crate::{
     commands::{LeaveOut, NewDocuments, WantedPairs},
@@ -16,14 +17,10 @@ use std::path::PathBuf;
 /// The score of a pair, and the least that counts.
 #[derive(Args, Debug, Clone)]
 pub struct ScoreArgs {
-    /// containment, jaccard, s1, s2, s3, s4, rarity [default: containment]
-    #[arg(long, value_name = "SCORE", hide_possible_values = true, value_parser = PossibleValuesParser::new(Score::NAMES.map(|(name, ..)| name)), long_help = score_help())]
+    #[arg(long, help = score_names(), value_name = "SCORE", hide_possible_values = true, value_parser = PossibleValuesParser::new(Score::NAMES.map(|(name, ..)| name)), long_help = score_help())]
     pub score: Option<String>,
     /// The least score that counts, such as 0.5 or 50% [default: 0.5]
-    ///
-    /// The default depends on the score: 0.5 for containment and jaccard, 20 for s1, 0.1 for s2 and
-    /// s3, 0.05 for s4, 2 for rarity. See THRESHOLDS.
-    #[arg(long, value_name = "X|P%", allow_negative_numbers = true)]
+    #[arg(long, value_name = "X|P%", long_help = threshold_help(), allow_negative_numbers = true)]
     pub threshold: Option<Threshold>,
 }
 

@@ -2,12 +2,13 @@
 
 use super::{
     super::{
-        args::{CommonArgs, InputArgs, MORE, ReadArgs, RunArgs, score_help},
+        args::{CommonArgs, InputArgs, MORE, ReadArgs, RunArgs},
         exclusions::{ExcludeArgs, GroupArgs, PassageArgs},
         output::Output,
         shared_only::{tell_not_excluded, tell_unseen},
         source::{MakingArgs, Reading, Source, ensure_exists, is_index},
         threshold::Threshold,
+        value_help::{format_names, score_help, score_names},
         watched,
     },
     PROGRAM, VERBS, found_code,
@@ -47,8 +48,7 @@ pub struct SearchArgs {
     /// The best N documents for each DOC [default: 10]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     top: Option<u32>,
-    /// containment, jaccard, s1, s2, s3, s4, rarity [default: containment]
-    #[arg(long, value_name = "SCORE", hide_possible_values = true, hide_default_value = true, default_value = "containment", value_parser = PossibleValuesParser::new(Score::NAMES.map(|(name, ..)| name)), long_help = score_help())]
+    #[arg(long, help = score_names(), value_name = "SCORE", hide_possible_values = true, hide_default_value = true, default_value = "containment", value_parser = PossibleValuesParser::new(Score::NAMES.map(|(name, ..)| name)), long_help = score_help())]
     score: String,
     /// The least score that counts, such as 0.5 or 50% [default: 0]
     ///
@@ -61,9 +61,9 @@ pub struct SearchArgs {
         allow_negative_numbers = true
     )]
     threshold: Threshold,
-    /// ndjson, tsv or csv [default: ndjson]
     #[arg(
         long,
+        help = format_names(),
         value_name = "FORMAT",
         hide_possible_values = true,
         conflicts_with = "stream"

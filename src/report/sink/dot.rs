@@ -1,6 +1,6 @@
 //! DOT, the graphs of Graphviz.
 
-use super::Sink;
+use super::{GraphSyntax, Sink};
 use crate::{
     base::{codec::is_unsafe, error::Result},
     report::{
@@ -11,6 +11,10 @@ use crate::{
 
 /// Writes nodes and edges, one a line.
 pub struct Dot;
+
+impl GraphSyntax for Dot {
+    const NAME: &'static str = "dot";
+}
 
 impl Sink<GraphElement<'_>> for Dot {
     fn put_head(&self, _: &GraphElement<'_>, out: &mut Vec<u8>) -> Result<()> {

@@ -1,6 +1,6 @@
 //! GraphML, the graphs of Gephi, yEd and NetworkX.
 
-use super::Sink;
+use super::{GraphSyntax, Sink};
 use crate::{
     base::error::Result,
     report::{
@@ -12,6 +12,10 @@ use crate::{
 
 /// Writes nodes and edges as elements of XML, one a line.
 pub struct Graphml;
+
+impl GraphSyntax for Graphml {
+    const NAME: &'static str = "graphml";
+}
 
 impl Sink<GraphElement<'_>> for Graphml {
     fn put_head(&self, _: &GraphElement<'_>, out: &mut Vec<u8>) -> Result<()> {

@@ -3,7 +3,8 @@
 //! Where the bytes go is up to the caller: one stream, or a file for each record.
 //!
 //! To add a format that any record can be written in: a file here with a type that implements
-//! [`Sink`] and `RecordSyntax`, and a row of `formats!`.
+//! [`Sink`] and `RecordSyntax`, and a row of `formats!`; for a format of graphs, `Sink` for graph
+//! elements and `GraphSyntax`, and a row of `graph_formats!`.
 
 mod cells;
 mod csv;
@@ -131,22 +132,46 @@ formats! {
     Csv,
 }
 
-/// Formats of graphs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GraphFormat {
+/// What a format of graphs has besides its [`Sink`].
+trait GraphSyntax {
+    /// The name by which users select it.
+    const NAME: &'static str;
+}
+
+/// Defines [`GraphFormat`] from the rows.
+macro_rules! graph_formats {
+    ($($(#[$doc:meta])* $format:ident,)*) => {
+        /// Formats of graphs.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum GraphFormat {
+            $($(#[$doc])* $format,)*
+        }
+
+        impl GraphFormat {
+            /// All of them; the first is the default.
+            pub const ALL: [Self; [$(stringify!($format)),*].len()] = [$(Self::$format,)*];
+
+            /// The name by which users select it.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$format => $format::NAME,)*
+                }
+            }
+
+            fn sink(self) -> &'static dyn for<'e> Sink<GraphElement<'e>> {
+                match self {
+                    $(Self::$format => &$format,)*
+                }
+            }
+        }
+    };
+}
+
+graph_formats! {
     /// For Graphviz.
     Dot,
     /// For Gephi, yEd, NetworkX.
     Graphml,
-}
-
-impl GraphFormat {
-    fn sink(self) -> &'static dyn for<'e> Sink<GraphElement<'e>> {
-        match self {
-            Self::Dot => &Dot,
-            Self::Graphml => &Graphml,
-        }
-    }
 }
 
 impl Sink<GraphElement<'_>> for GraphFormat {

@@ -7,6 +7,7 @@ pub struct Containment;
 
 impl ScoreFormula for Containment {
     const NAME: &'static str = "containment";
+    const HELP: &'static str = "shared blots ÷ those of the document that has fewer";
     const DEFAULT_THRESHOLD: f64 = 0.5;
     const IS_COUNT: bool = false;
     const NEEDS_RARITY: bool = false;

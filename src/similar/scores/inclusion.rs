@@ -7,6 +7,7 @@ pub struct Inclusion;
 
 impl ScoreFormula for Inclusion {
     const NAME: &'static str = "inclusion";
+    const HELP: &'static str = "shared blots ÷ those of the first document";
     const DEFAULT_THRESHOLD: f64 = 0.1;
     const IS_COUNT: bool = false;
     const NEEDS_RARITY: bool = false;

@@ -7,6 +7,7 @@ pub struct Jaccard;
 
 impl ScoreFormula for Jaccard {
     const NAME: &'static str = "jaccard";
+    const HELP: &'static str = "shared blots ÷ those of either";
     const DEFAULT_THRESHOLD: f64 = 0.5;
     const IS_COUNT: bool = false;
     const NEEDS_RARITY: bool = false;

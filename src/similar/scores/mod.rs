@@ -20,6 +20,8 @@ mod s4;
 pub trait ScoreFormula {
     /// The name by which users select it.
     const NAME: &'static str;
+    /// The formula in words, one line for the help.
+    const HELP: &'static str;
     /// The threshold if the user sets none.
     ///
     /// Bernstein and Zobel tried thresholds T1 to T5 on the Linux documentation (DECO, table 3).
@@ -69,6 +71,10 @@ macro_rules! scores {
                     <$formula as ScoreFormula>::DEFAULT_THRESHOLD,
                 ),)*
             ];
+
+            /// The formula of each score that users can select, in words, in the same order.
+            pub const HELP: [&'static str; Self::NAMES.len()] =
+                [$(<$formula as ScoreFormula>::HELP,)*];
 
             /// Whether it depends on how many documents have each shared blot.
             pub fn needs_rarity(self) -> bool {

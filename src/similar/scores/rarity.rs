@@ -7,6 +7,7 @@ pub struct Rarity;
 
 impl ScoreFormula for Rarity {
     const NAME: &'static str = "rarity";
+    const HELP: &'static str = "the sum of 1/df over shared blots; for sources of reworded text";
     const DEFAULT_THRESHOLD: f64 = 2.0;
     const IS_COUNT: bool = true;
     const NEEDS_RARITY: bool = true;

@@ -7,6 +7,7 @@ pub struct S1;
 
 impl ScoreFormula for S1 {
     const NAME: &'static str = "s1";
+    const HELP: &'static str = "shared blots";
     const DEFAULT_THRESHOLD: f64 = 20.0;
     const IS_COUNT: bool = true;
     const NEEDS_RARITY: bool = false;

@@ -7,6 +7,7 @@ pub struct S2;
 
 impl ScoreFormula for S2 {
     const NAME: &'static str = "s2";
+    const HELP: &'static str = "shared blots ÷ the lesser number of distinct blots, as containment";
     const DEFAULT_THRESHOLD: f64 = 0.1;
     const IS_COUNT: bool = false;
     const NEEDS_RARITY: bool = false;

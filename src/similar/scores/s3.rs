@@ -7,6 +7,7 @@ pub struct S3;
 
 impl ScoreFormula for S3 {
     const NAME: &'static str = "s3";
+    const HELP: &'static str = "shared blots ÷ the mean number of distinct blots";
     const DEFAULT_THRESHOLD: f64 = 0.1;
     const IS_COUNT: bool = false;
     const NEEDS_RARITY: bool = false;

@@ -7,6 +7,8 @@ pub struct S4;
 
 impl ScoreFormula for S4 {
     const NAME: &'static str = "s4";
+    const HELP: &'static str =
+        "the sum of 1/df over shared blots ÷ the mean number of distinct blots";
     const DEFAULT_THRESHOLD: f64 = 0.05;
     const IS_COUNT: bool = false;
     const NEEDS_RARITY: bool = true;
