@@ -24,7 +24,7 @@ pub struct CleanArgs {
 }
 
 pub fn run_clean(args: &CleanArgs) -> Result<ExitCode, anyhow::Error> {
-    ensure_meant_for(args.engine, &args.fleet, None)?;
+    ensure_meant_for(args.engine, &[&args.fleet])?;
     let (plan, directory) = args.of.open()?;
     let _lock = RunLock::take(&directory)?;
     clean(&directory)?;

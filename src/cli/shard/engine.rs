@@ -1,6 +1,6 @@
-//! The engines by name, and the flags that only some of them know.
+//! The engines by name, and the flags that only one of them understands.
 
-use super::{hosts::FleetArgs, slurm::SlurmArgs};
+use super::hosts::FleetArgs;
 use crate::cluster::{DEFAULT_RETRIES, ENGINES, EngineEntry, EngineSetup, Plan, RunOptions};
 use anyhow::Context;
 use clap::{ValueEnum, builder::PossibleValue};
@@ -35,25 +35,29 @@ impl ValueEnum for EngineName {
     }
 }
 
-/// Refuses what an engine knows nothing of.
+/// A group of flags that only one engine understands.
+pub trait EngineFlags {
+    /// The name of the engine.
+    fn engine(&self) -> &'static str;
+
+    /// Each flag, and whether the user gave it.
+    fn flags(&self) -> Vec<(bool, &'static str)>;
+}
+
+/// Refuses flags of other engines.
 pub fn ensure_meant_for(
     engine: EngineName,
-    fleet: &FleetArgs,
-    slurm: Option<&SlurmArgs>,
+    groups: &[&dyn EngineFlags],
 ) -> Result<(), anyhow::Error> {
-    if let Some(flag) = fleet.given().filter(|_| !engine.is("ssh")) {
-        anyhow::bail!("{flag} is for --engine ssh only");
-    }
-    if let Some(flag) = slurm
-        .and_then(SlurmArgs::given)
-        .filter(|_| !engine.is("slurm"))
-    {
-        anyhow::bail!("{flag} is for --engine slurm only");
+    for group in groups.iter().filter(|group| !engine.is(group.engine())) {
+        if let Some((_, flag)) = group.flags().iter().find(|(is_given, _)| *is_given) {
+            anyhow::bail!("{flag} is for --engine {} only", group.engine());
+        }
     }
     Ok(())
 }
 
-/// A run for an engine, with defaults for all that the flags of hosts do not say.
+/// A run for an engine, with the options of its flags; options of flags that `clean` lacks have their defaults.
 pub fn setup<'p>(
     engine: EngineName,
     fleet: &FleetArgs,

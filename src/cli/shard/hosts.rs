@@ -1,6 +1,6 @@
 //! Hosts: how dedup-shard reaches them, and the worker that runs there.
 
-use super::super::args::parse_size;
+use super::{super::args::parse_size, engine::EngineFlags};
 #[cfg(feature = "ssh")]
 use crate::cluster::remote::{Ssh, SshOptions};
 use crate::cluster::{
@@ -143,10 +143,13 @@ fn parse_sum(text: &str) -> Result<String, String> {
     }
 }
 
-impl FleetArgs {
-    /// The first of these that was given, if any.
-    pub fn given(&self) -> Option<&'static str> {
-        let all = [
+impl EngineFlags for FleetArgs {
+    fn engine(&self) -> &'static str {
+        "ssh"
+    }
+
+    fn flags(&self) -> Vec<(bool, &'static str)> {
+        vec![
             (self.rsh.is_some(), "--rsh"),
             (self.identity.is_some(), "--identity"),
             (self.known_hosts.is_some(), "--known-hosts"),
@@ -156,12 +159,11 @@ impl FleetArgs {
             (self.connect_timeout.is_some(), "--connect-timeout"),
             (self.stall.is_some(), "--stall"),
             (self.cache_bytes.is_some(), "--cache-bytes"),
-        ];
-        all.into_iter()
-            .find(|(is_given, _)| *is_given)
-            .map(|(_, name)| name)
+        ]
     }
+}
 
+impl FleetArgs {
     /// How to reach the hosts of a plan; `program` is the one to copy to them, if asked for.
     pub fn setup(&self, plan: &Plan, program: &Path) -> Result<SshSetup, anyhow::Error> {
         let words = |text: &str| split_words(text).map_err(anyhow::Error::msg);

@@ -61,7 +61,7 @@ pub fn run_run(args: &RunTasksArgs) -> Result<ExitCode, anyhow::Error> {
 }
 
 fn run_all(args: &RunTasksArgs) -> Result<ExitCode, anyhow::Error> {
-    ensure_meant_for(args.engine, &args.fleet, Some(&args.slurm))?;
+    ensure_meant_for(args.engine, &[&args.fleet, &args.slurm])?;
     if args.retries.is_some() && args.engine.is("slurm") {
         anyhow::bail!(
             "--retries is not for --engine slurm, where --requeues says how often a job is run again"
@@ -115,7 +115,7 @@ fn run_engine(
     let bytes = plan.tasks.iter().map(|task| task.bytes).sum();
     let bar = TaskBar::new(args.quiet, plan.tasks.len().to_u64(), bytes);
     let mut console = RunConsole::new(PROGRAM.to_owned(), bar, args.quiet);
-    if args.engine.is("slurm") {
+    if args.engine.0.is_batch_system {
         console.catch_signals()?;
     }
     let outcome = engine(args, plan, directory)?.run(&mut console);

@@ -1,6 +1,9 @@
 //! dedup-shard run --engine slurm, and what its jobs call.
 
-use super::super::{output::Output, progress::say};
+use super::{
+    super::{output::Output, progress::say},
+    engine::EngineFlags,
+};
 use crate::{
     base::num::ToUsize,
     cluster::{
@@ -137,21 +140,23 @@ impl JobLog {
     }
 }
 
-impl SlurmArgs {
-    /// The first of these that was given, if any.
-    pub fn given(&self) -> Option<&'static str> {
-        let all = [
+impl EngineFlags for SlurmArgs {
+    fn engine(&self) -> &'static str {
+        "slurm"
+    }
+
+    fn flags(&self) -> Vec<(bool, &'static str)> {
+        vec![
             (self.print, "--print"),
             (!self.sbatch_arg.is_empty(), "--sbatch-arg"),
             (self.tasks_per_job.is_some(), "--tasks-per-job"),
             (self.requeues.is_some(), "--requeues"),
             (self.leave_jobs, "--leave-jobs"),
-        ];
-        all.into_iter()
-            .find(|(is_given, _)| *is_given)
-            .map(|(_, name)| name)
+        ]
     }
+}
 
+impl SlurmArgs {
     /// How to submit jobs; `jobs`: how many of a stage at a time.
     pub fn options(&self, jobs: Option<u32>) -> Result<SlurmOptions, anyhow::Error> {
         let defaults = SlurmOptions::new(env::current_exe().context("dedup-shard")?);

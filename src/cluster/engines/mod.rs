@@ -31,16 +31,19 @@ pub const ENGINES: &[EngineEntry] = &[
     EngineEntry {
         name: "local",
         help: "Processes of this machine",
+        is_batch_system: false,
         build: local::build,
     },
     EngineEntry {
         name: "ssh",
         help: "The hosts of the plan, over SSH",
+        is_batch_system: false,
         build: ssh::build,
     },
     EngineEntry {
         name: "slurm",
         help: "Job arrays of a Slurm cluster, whose nodes all see the run, the documents and this program",
+        is_batch_system: true,
         build: slurm::build,
     },
 ];
@@ -52,6 +55,9 @@ pub struct EngineEntry {
     pub name: &'static str,
     /// One line for the help.
     pub help: &'static str,
+    /// Whether its tasks are jobs that outlive this process. Then a signal goes to the
+    /// [observer](RunObserver::pause), so that the engine can cancel them.
+    pub is_batch_system: bool,
     /// Makes the engine for a run.
     pub build: for<'p> fn(EngineSetup<'p>) -> Result<Box<dyn Engine + 'p>>,
 }
