@@ -16,8 +16,9 @@ use super::{
 use crate::{
     base::error::Result,
     index::posting::{BUCKETS, Inversion, Key, NARROW_BITS, SLICES, SpillTo, WordLists},
+    text::scheme::BlotScheme,
 };
-use std::{collections::BTreeMap, ops::Range, path::Path};
+use std::{ops::Range, path::Path};
 
 /// With this many segments between two pins, some of them are joined.
 const MOST_SEGMENTS: usize = 8;
@@ -195,7 +196,7 @@ impl Index {
             directory: &self.directory,
             name: &name,
             changes,
-            scheme: &self.manifest.scheme,
+            manifest: &self.manifest,
             parts,
         };
         write(view, &files, effects, resources)
@@ -260,7 +261,7 @@ pub struct IndexRewrite<'a> {
     /// The first and the last generation whose changes it holds.
     pub changes: [u64; 2],
     /// The scheme of the index.
-    pub scheme: &'a str,
+    pub scheme: &'a BlotScheme,
     /// How many parts the postings are cut into.
     pub parts: u32,
     /// Only a range of the blots.
@@ -274,27 +275,24 @@ impl IndexRewrite<'_> {
             Some(range) => vec![range.buckets.range()],
             None => SegmentFiles::parts(self.parts)?,
         };
-        let name = Manifest::segment_name(self.generation);
-        let files = SegmentFiles {
-            directory: self.directory,
-            name: &name,
-            changes: self.changes,
-            scheme: self.scheme,
-            parts,
-        };
-        let segment = write(view, &files, &CommitEffects::default(), resources)?;
-        Ok(Manifest {
-            dedup: "index".to_owned(),
-            version: super::manifest::VERSION,
-            scheme: self.scheme.to_owned(),
+        let manifest = Manifest {
             generation: self.generation,
             numbers: view.documents() as u32,
             range: self.range.clone(),
             dictionary: view.words().is_some(),
+            ..Manifest::new(self.scheme)
+        };
+        let files = SegmentFiles {
+            directory: self.directory,
+            name: &Manifest::segment_name(self.generation),
+            changes: self.changes,
+            manifest: &manifest,
+            parts,
+        };
+        let segment = write(view, &files, &CommitEffects::default(), resources)?;
+        Ok(Manifest {
             segments: vec![segment],
-            pins: BTreeMap::new(),
-            state: Vec::new(),
-            texts: None,
+            ..manifest
         })
     }
 }

@@ -10,7 +10,13 @@ use crate::{
     text::scheme::BlotScheme,
 };
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, fs, io::ErrorKind, ops::Range, path::Path};
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::ErrorKind,
+    ops::Range,
+    path::{Path, PathBuf},
+};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// The name of the manifest in the directory of an index.
@@ -111,6 +117,27 @@ pub struct FileSeal {
     pub bytes: u64,
     /// The checksum in its footer.
     pub seal: String,
+}
+
+impl SegmentEntry {
+    /// Syncs the files of a segment, which are in the order of the table of sections, and lists
+    /// them.
+    pub fn of_files(
+        name: String,
+        changes: [u64; 2],
+        parts: u32,
+        directory: &Path,
+        files: &[PathBuf],
+    ) -> Result<Self> {
+        durable::sync_files(directory, files)?;
+        let files = files.iter().map(|path| FileSeal::of(path));
+        Ok(Self {
+            name,
+            changes,
+            parts,
+            files: files.collect::<Result<_>>()?,
+        })
+    }
 }
 
 impl FileSeal {

@@ -4,7 +4,7 @@ use super::{
     document_row::{DocumentRow, IndexedDocument},
     documents::{CommitEffects, write_documents},
     index_change::IndexChange,
-    manifest::{FileSeal, SegmentEntry},
+    manifest::{Manifest, SegmentEntry},
     number_set::NumberSet,
     numbering::{AddOutcome, DocumentNumbering, NumberedDocuments},
     open::RowLocation,
@@ -15,9 +15,9 @@ use super::{
 use crate::{
     base::{
         error::{Error, Result},
-        files::{TempDir, durable},
+        files::TempDir,
         ids::PartNo,
-        num::ToUsize,
+        num::{ToU32, ToUsize},
     },
     index::posting::{
         BUCKETS, Collector, Inverted, Key, Postings, WordCollector, WordCounts, WordLists, invert,
@@ -253,8 +253,8 @@ pub struct SegmentFiles<'a> {
     pub name: &'a str,
     /// The first and the last generation whose changes it holds.
     pub changes: [u64; 2],
-    /// The scheme of the blots.
-    pub scheme: &'a str,
+    /// The manifest of the index: its scheme, and which sections its segments have.
+    pub manifest: &'a Manifest,
     /// The range of each part.
     pub parts: Vec<Range<usize>>,
 }
@@ -297,7 +297,7 @@ impl SegmentFiles<'_> {
             part_writer::write(
                 &files[files.len() - 1],
                 inverted,
-                self.scheme,
+                &self.manifest.scheme,
                 buckets.clone(),
                 threads,
             )?;
@@ -306,17 +306,12 @@ impl SegmentFiles<'_> {
             files.push(path(&WORDS));
             word_file::write(&files[files.len() - 1], self.range(), words, threads)?;
         }
-        durable::sync_files(self.directory, &files)?;
-        let files = files
-            .iter()
-            .map(PathBuf::as_path)
-            .map(FileSeal::of)
-            .collect::<Result<_>>()?;
-        Ok(SegmentEntry {
-            name: self.name.to_owned(),
-            changes: self.changes,
-            parts: self.parts.len() as u32,
-            files,
-        })
+        SegmentEntry::of_files(
+            self.name.to_owned(),
+            self.changes,
+            self.parts.len().to_u32(),
+            self.directory,
+            &files,
+        )
     }
 }

@@ -86,7 +86,7 @@ pub fn commit(directory: &Path, documents: &[(&str, u64, Vec<u64>)], removed: &[
         directory,
         name: &Manifest::segment_name(manifest.generation),
         changes: [manifest.generation; 2],
-        scheme: &manifest.scheme.clone(),
+        manifest: &manifest,
         parts: SegmentFiles::parts(2).unwrap(),
     };
     let (entry, numbers, _) = builder.write(&files).unwrap();

@@ -15,8 +15,7 @@ use crate::{
         stage::IdsAndPlaces,
     },
     index::{
-        DocumentRow, Manifest, Resources, RunFiles, SegmentBuilder, SegmentEntry, SegmentFiles,
-        ensure_new,
+        DocumentRow, Manifest, Resources, RunFiles, SegmentBuilder, SegmentFiles, ensure_new,
         posting::{Key, NARROW_BITS, Postings, WordCounter, WordCounts},
         sweep,
     },
@@ -186,32 +185,27 @@ fn build_as<K: Key>(
     let (builder, summary) = gather::<K>(options, settings, source, blots, observer, |_| {})?;
     let summary = summary.ensure_documents(settings)?;
     ensure_some_read(&summary, builder.is_empty())?;
-    let (name, of_scheme) = (Manifest::segment_name(1), scheme.to_string());
+    let manifest = first_manifest(&scheme, options.dictionary);
     let (segment, numbers, _) = builder.write(&SegmentFiles {
         directory,
-        name: &name,
+        name: &Manifest::segment_name(1),
         changes: [1, 1],
-        scheme: &of_scheme,
+        manifest: &manifest,
         parts,
     })?;
-    Ok((
-        first_manifest(&scheme, options.dictionary, segment, numbers),
-        summary,
-    ))
+    let manifest = Manifest {
+        numbers,
+        segments: vec![segment],
+        ..manifest
+    };
+    Ok((manifest, summary))
 }
 
-/// The manifest of an index with a single commit.
-fn first_manifest(
-    scheme: &BlotScheme,
-    dictionary: bool,
-    segment: SegmentEntry,
-    numbers: u32,
-) -> Manifest {
+/// The manifest of an index with a single commit, whose segment is still to be written.
+fn first_manifest(scheme: &BlotScheme, dictionary: bool) -> Manifest {
     Manifest {
         generation: 1,
-        numbers,
         dictionary,
-        segments: vec![segment],
         ..Manifest::new(scheme)
     }
 }

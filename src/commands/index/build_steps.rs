@@ -14,13 +14,13 @@ use crate::base::setting::Setting;
 use crate::{
     base::{
         error::{Error, Result},
-        files::{Sealed, SealedWriter, atomic_dir, durable},
+        files::{Sealed, SealedWriter, atomic_dir},
         ids::PartNo,
         parallel::Limits,
     },
     commands::index::{build::write_new, build_record::BuildRecord},
     index::{
-        DOCUMENTS, DocumentNumbering, DocumentRow, Documents, FileSeal, Index, IndexDiff, Manifest,
+        DOCUMENTS, DocumentNumbering, DocumentRow, Documents, Index, IndexDiff, Manifest,
         NumberedDocuments, PART, RangePostings, Resources, SETS, SegmentEntry, SetNumbers, View,
         WORDS, join_words, make_part, merge_words,
         posting::{Key, NARROW_BITS, RangeRuns, RunFile, join_set_runs, write_set_runs},
@@ -529,17 +529,8 @@ pub(crate) fn place_segment(
         placed.push(directory.join(WORDS.file_name(&name)));
         join_words(&placed[placed.len() - 1], &files.words)?;
     }
-    durable::sync_files(directory, &placed)?;
-    let seals = placed
-        .iter()
-        .map(|path| FileSeal::of(path))
-        .collect::<Result<_>>()?;
-    Ok(SegmentEntry {
-        changes: [generation; 2],
-        parts: files.parts.len().to_u32(),
-        files: seals,
-        name,
-    })
+    let parts = files.parts.len().to_u32();
+    SegmentEntry::of_files(name, [generation; 2], parts, directory, &placed)
 }
 
 /// Links or copies a file, after verifying it.

@@ -94,7 +94,7 @@ pub(crate) fn write<K: Key>(
         directory: &index.directory,
         name: &name,
         changes,
-        scheme: &manifest.scheme,
+        manifest: &manifest,
         parts,
     };
     let (segment, next, numbers) = builder.write(&files)?;

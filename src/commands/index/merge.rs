@@ -152,14 +152,13 @@ fn join(
         );
         observer.problem(&Problem::new(Place::path(&index.directory), what));
     })?;
-    let (scheme, changes, Shape { parts, range }) = (&indexes[0].manifest.scheme, [1, 1], shape);
     let rewritten = IndexRewrite {
         directory: output,
         generation: 1,
-        changes,
-        scheme,
-        parts: *parts,
-        range: range.clone(),
+        changes: [1, 1],
+        scheme: &indexes[0].scheme,
+        parts: shape.parts,
+        range: shape.range.clone(),
     };
     Ok((
         rewritten.write(&view, resources)?,
@@ -231,16 +230,11 @@ fn join_parts(
     let parts = parts
         .or(first.manifest.range.as_ref().map(|range| range.parts))
         .unwrap_or(1);
-    let (generation, changes, scheme) = (
-        first.manifest.generation,
-        first.manifest.segments[0].changes,
-        &first.manifest.scheme,
-    );
     let rewritten = IndexRewrite {
         directory: output,
-        generation,
-        changes,
-        scheme,
+        generation: first.manifest.generation,
+        changes: first.manifest.segments[0].changes,
+        scheme: &first.scheme,
         parts,
         range: None,
     };

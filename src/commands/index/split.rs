@@ -36,7 +36,7 @@ pub fn split(directory: &Path, parts: u32, output: &Path, resources: &Resources)
             // The parts keep the name of a single segment, so that joining them gives the same bytes again.
             generation: index.manifest.generation,
             changes: [first.changes[0], last.changes[1]],
-            scheme: &index.manifest.scheme,
+            scheme: &index.scheme,
             parts: 1,
             range: Some(range),
         };

@@ -434,31 +434,26 @@ impl SpexRun {
         let texts = with_text
             .then(|| self.write_texts(chunks, options, directory, generation))
             .transpose()?;
-        let (name, scheme) = (Manifest::segment_name(generation), self.scheme.to_string());
-        let files = SegmentFiles {
-            directory,
-            name: &name,
-            changes: [1, generation],
-            scheme: &scheme,
-            parts,
-        };
-        let (segment, numbers, _) = builder.write(&files)?;
-        let state = self.state.clone();
-        durable::sync_files(
-            directory,
-            &state
-                .iter()
-                .chain(&texts)
-                .map(|file| directory.join(&file.name))
-                .collect::<Vec<_>>(),
-        )?;
-        Ok(Manifest {
+        let manifest = Manifest {
             generation,
-            numbers,
-            segments: vec![segment],
-            state,
+            state: self.state.clone(),
             texts,
             ..Manifest::new(&self.scheme)
+        };
+        let (segment, numbers, _) = builder.write(&SegmentFiles {
+            directory,
+            name: &Manifest::segment_name(generation),
+            changes: [1, generation],
+            manifest: &manifest,
+            parts,
+        })?;
+        let files = manifest.state.iter().chain(&manifest.texts);
+        let files: Vec<_> = files.map(|file| directory.join(&file.name)).collect();
+        durable::sync_files(directory, &files)?;
+        Ok(Manifest {
+            numbers,
+            segments: vec![segment],
+            ..manifest
         })
     }
 
