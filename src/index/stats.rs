@@ -3,6 +3,7 @@
 use super::{
     Index, Part, Segment, View,
     merge::{MergedTarget, Merger},
+    sections::{PART, SECTIONS, WORDS},
 };
 use crate::{
     base::{
@@ -255,8 +256,19 @@ impl Stats {
 
     fn add_disk(&mut self, segment: &Segment) {
         let mut add = |name, bytes| *self.disk.entry(name).or_default() += bytes;
-        add("documents", segment.documents.file().file_bytes());
-        add("sets", segment.sets.file().file_bytes());
+        for (section, reader) in SECTIONS
+            .iter()
+            .filter_map(|it| Some((it, it.reader.as_ref()?)))
+        {
+            let name = match section.ending {
+                ending if ending == PART.ending => continue,
+                ending if ending == WORDS.ending => "dictionary",
+                _ => section.kind,
+            };
+            for file in (reader.files)(segment) {
+                add(name, file.file_bytes());
+            }
+        }
         for part in &segment.parts {
             let names = [
                 "shared blots",
@@ -272,9 +284,6 @@ impl Stats {
                 "checksums",
                 part.file().file_bytes() - part.section_bytes().iter().sum::<u64>(),
             );
-        }
-        if let Some(words) = &segment.words {
-            add("dictionary", words.file().file_bytes());
         }
     }
 }
