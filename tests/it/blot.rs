@@ -94,11 +94,11 @@ fn each_selection_keeps_the_expected_blots() {
 
 #[test]
 fn the_anchor_selection_keeps_windows_by_their_first_word() {
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         ("anchors", "The\nin part*\n"),
         ("a.txt", "the first of the parts, in particular the last"),
     ]);
-    let ran = work.run(
+    let ran = dir.run(
         "dedup-blot",
         &[
             "-k",
@@ -130,7 +130,7 @@ fn both_strands_of_dna_have_the_same_blots() {
             _ => 'A',
         })
         .collect();
-    let work = TestDir::with(&[(
+    let dir = TestDir::with(&[(
         "both.fa",
         format!(
             ">one x\n{forward}\n>two\n{}\n{}\n",
@@ -139,8 +139,7 @@ fn both_strands_of_dna_have_the_same_blots() {
         ),
     )]);
     let found = records(
-        &work
-            .run("dedup-blot", &["--tokenizer", "dna", "both.fa"])
+        &dir.run("dedup-blot", &["--tokenizer", "dna", "both.fa"])
             .ok(),
     );
     let set = |record: &serde_json::Value| {
@@ -181,20 +180,20 @@ fn token_streams_of_other_programs_are_read() {
 
 #[test]
 fn a_scheme_mismatch_names_both_schemes() {
-    let work = TestDir::with(&[("a.txt", TEXT)]);
-    work.run(
+    let dir = TestDir::with(&[("a.txt", TEXT)]);
+    dir.run(
         "dedup-tokenize",
         &["--tokenizer", "char:3", "-o", "t", "a.txt"],
     )
     .ok();
-    let ran = work.run("dedup-blot", &["--tokenizer", "word", "t"]);
+    let ran = dir.run("dedup-blot", &["--tokenizer", "word", "t"]);
     assert_eq!(ran.code(), 2);
     assert_eq!(
         ran.stderr(),
         "dedup-blot: t: scheme is 'char:3@18.0', expected 'word@18.0'; give the same options to both, or leave them out to take those of the stream\n"
     );
-    work.run("dedup-blot", &["-k", "3", "-o", "b", "t"]).ok();
-    let ran = work.run("dedup-blot", &["--bits", "20", "b"]);
+    dir.run("dedup-blot", &["-k", "3", "-o", "b", "t"]).ok();
+    let ran = dir.run("dedup-blot", &["--bits", "20", "b"]);
     assert_eq!(
         (ran.code(), ran.stderr().as_str()),
         (
@@ -202,7 +201,7 @@ fn a_scheme_mismatch_names_both_schemes() {
             "dedup-blot: b: scheme is 'char:3@18.0 ordered:3:32 all', expected 'char:3@18.0 ordered:3:20 all'; blots cannot be made into others: start from the documents\n"
         )
     );
-    let ran = work.run("dedup-tokenize", &["b"]);
+    let ran = dir.run("dedup-tokenize", &["b"]);
     assert_eq!(
         (ran.code(), ran.stderr().as_str()),
         (
@@ -239,33 +238,33 @@ fn arguments_out_of_range_are_refused() {
 
 #[test]
 fn documents_after_a_blot_stream_get_its_scheme() {
-    let work = TestDir::with(&[("a", TEXT), ("b", "lorem ipsum dolor")]);
-    work.run(
+    let dir = TestDir::with(&[("a", TEXT), ("b", "lorem ipsum dolor")]);
+    dir.run(
         "dedup-blot",
         &[
             "-k", "3", "--scheme", "xor", "--bits", "64", "-o", "a.blots", "a",
         ],
     )
     .ok();
-    let expected = work
+    let expected = dir
         .run(
             "dedup-blot",
             &["-k", "3", "--scheme", "xor", "--bits", "64", "a", "b"],
         )
         .ok();
-    assert_eq!(work.run("dedup-blot", &["a.blots", "b"]).ok(), expected);
+    assert_eq!(dir.run("dedup-blot", &["a.blots", "b"]).ok(), expected);
     assert_eq!(
-        work.run("dedup-blot", &["-k", "3", "a.blots", "b"]).ok(),
+        dir.run("dedup-blot", &["-k", "3", "a.blots", "b"]).ok(),
         expected
     );
-    work.write("phrases", "lorem");
-    work.run(
+    dir.write("phrases", "lorem");
+    dir.run(
         "dedup-blot",
         &["--select", "anchor:phrases", "-o", "c.blots", "a"],
     )
     .ok();
-    work.run("dedup-blot", &["c.blots"]).ok();
-    let ran = work.run("dedup-blot", &["c.blots", "b"]);
+    dir.run("dedup-blot", &["c.blots"]).ok();
+    let ran = dir.run("dedup-blot", &["c.blots", "b"]);
     assert_eq!(ran.code(), 2);
     assert!(
         ran.stderr().starts_with("dedup-blot: b: this program cannot make blots of scheme 'word@18.0 ordered:8:32 anchor:="),
@@ -276,9 +275,9 @@ fn documents_after_a_blot_stream_get_its_scheme() {
 
 #[test]
 fn records_without_required_fields_are_refused() {
-    let work = TestDir::with(&[("a", TEXT)]);
-    let tokens = work.run("dedup-tokenize", &["a"]).ok();
-    let ran = work.run_with("dedup-tokenize", &["--spans"], &tokens);
+    let dir = TestDir::with(&[("a", TEXT)]);
+    let tokens = dir.run("dedup-tokenize", &["a"]).ok();
+    let ran = dir.run_with("dedup-tokenize", &["--spans"], &tokens);
     assert_eq!(
         (ran.code(), ran.stderr().as_str()),
         (
@@ -286,8 +285,8 @@ fn records_without_required_fields_are_refused() {
             "dedup-tokenize: stdin:2: its tokens came without spans; start from the documents, or leave out --spans\n"
         )
     );
-    let blots = work.run("dedup-blot", &["a"]).ok();
-    let ran = work.run_with("dedup-blot", &["--positions"], &blots);
+    let blots = dir.run("dedup-blot", &["a"]).ok();
+    let ran = dir.run_with("dedup-blot", &["--positions"], &blots);
     assert_eq!(
         (ran.code(), ran.stderr().as_str()),
         (
@@ -307,7 +306,7 @@ fn winnowing_keeps_a_common_blot_of_interleaved_windows() {
             .join(" ")
     };
     // W + (k - 1) * N tokens: 4 + 7 * 2.
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         (
             "a",
             format!("{} {} {}", around("a"), run.join(" "), around("b")),
@@ -318,12 +317,11 @@ fn winnowing_keeps_a_common_blot_of_interleaved_windows() {
         ),
     ]);
     let found = records(
-        &work
-            .run(
-                "dedup-blot",
-                &["--interleave", "2", "--select", "winnow:4", "a", "b"],
-            )
-            .ok(),
+        &dir.run(
+            "dedup-blot",
+            &["--interleave", "2", "--select", "winnow:4", "a", "b"],
+        )
+        .ok(),
     );
     let set = |record: &serde_json::Value| {
         record["blots"]

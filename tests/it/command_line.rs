@@ -4,16 +4,16 @@ use crate::test_dir::TestDir;
 
 #[test]
 fn a_closed_pipe_ends_the_program_without_a_message() {
-    let work = TestDir::with(&[("a", "word ".repeat(500_000))]);
+    let dir = TestDir::with(&[("a", "word ".repeat(500_000))]);
     for n in 0..40 {
-        work.write(&format!("c/{n}"), "word ".repeat(50_000));
+        dir.write(&format!("c/{n}"), "word ".repeat(50_000));
     }
     for line in [
         "dedup-tokenize c | head -c 100",
         "dedup-blot --binary c | head -c 1",
         "dedup-tokenize a | dedup-blot | true",
     ] {
-        let ran = work.shell(&format!(
+        let ran = dir.shell(&format!(
             "set -o pipefail; {line} > /dev/null; echo ${{PIPESTATUS[0]}}"
         ));
         assert_eq!(
@@ -26,28 +26,28 @@ fn a_closed_pipe_ends_the_program_without_a_message() {
 
 #[test]
 fn output_files_appear_whole_or_not_at_all() {
-    let work = TestDir::with(&[("a", "some words")]);
-    work.run("dedup-tokenize", &["-o", "t", "a"]).ok();
-    assert_eq!(work.read("t"), work.run("dedup-tokenize", &["a"]).ok());
-    work.write(
+    let dir = TestDir::with(&[("a", "some words")]);
+    dir.run("dedup-tokenize", &["-o", "t", "a"]).ok();
+    assert_eq!(dir.read("t"), dir.run("dedup-tokenize", &["a"]).ok());
+    dir.write(
         "bad",
         "{\"dedup\":\"tokens\",\"version\":1,\"scheme\":\"word@18.0\"}\n",
     );
-    assert_eq!(work.run("dedup-tokenize", &["-o", "t", "bad"]).code(), 2);
-    assert_eq!(work.read("t"), work.run("dedup-tokenize", &["a"]).ok());
-    let mut names: Vec<_> = std::fs::read_dir(work.dir.path())
+    assert_eq!(dir.run("dedup-tokenize", &["-o", "t", "bad"]).code(), 2);
+    assert_eq!(dir.read("t"), dir.run("dedup-tokenize", &["a"]).ok());
+    let mut names: Vec<_> = std::fs::read_dir(dir.temp.path())
         .unwrap()
         .map(|entry| entry.unwrap().file_name())
         .collect();
     names.sort();
     assert_eq!(names, ["a", "bad", "t"]);
-    let umask = work.shell("umask 022; dedup-tokenize -o u a; stat -c %a u");
+    let umask = dir.shell("umask 022; dedup-tokenize -o u a; stat -c %a u");
     assert_eq!(umask.ok_text(), "644\n");
 }
 
 #[test]
 fn errors_name_output_that_cannot_be_written() {
-    let work = TestDir::with(&[("a", "some words")]);
+    let dir = TestDir::with(&[("a", "some words")]);
     for (output, what) in [
         ("no/t", "dedup-tokenize: no/t: No such file or directory"),
         (
@@ -59,11 +59,11 @@ fn errors_name_output_that_cannot_be_written() {
             "dedup-tokenize: .: is a directory; give -o the name of a file",
         ),
     ] {
-        let ran = work.run("dedup-tokenize", &["-o", output, "a"]);
+        let ran = dir.run("dedup-tokenize", &["-o", output, "a"]);
         assert_eq!(ran.code(), 2);
         assert!(ran.stderr().starts_with(what), "{}", ran.stderr());
     }
-    let ran = work.shell("dedup-blot a > /dev/full");
+    let ran = dir.shell("dedup-blot a > /dev/full");
     assert_eq!(
         (ran.code(), ran.stderr().as_str()),
         (
@@ -72,15 +72,15 @@ fn errors_name_output_that_cannot_be_written() {
         )
     );
     assert_eq!(
-        work.run("dedup-tokenize", &["-o", "/dev/null", "a"]).ok(),
+        dir.run("dedup-tokenize", &["-o", "/dev/null", "a"]).ok(),
         b""
     );
 }
 
 #[test]
 fn an_interrupted_run_leaves_nothing_behind() {
-    let work = TestDir::with(&[("a", "some words")]);
-    let ran = work.shell(
+    let dir = TestDir::with(&[("a", "some words")]);
+    let ran = dir.shell(
         "mkfifo p; dedup-tokenize -o out a p & tool=$!
          exec 3> p; until ls -A | grep -q '^[.]dedup-'; do :; done
          kill -INT $tool; kill -TERM $tool; wait $tool; echo $?; ls -A",

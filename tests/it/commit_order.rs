@@ -33,7 +33,7 @@ fn answer(index: &Index, what: Extract, score: Score, threshold: f64) -> String 
 }
 
 /// All answers of dedup-extract and dedup-query on an index.
-fn answers(work: &TestDir, directory: &Path) -> Vec<String> {
+fn answers(dir: &TestDir, directory: &Path) -> Vec<String> {
     let index = Index::open(directory).unwrap();
     let mut answers = Vec::new();
     for score in [Score::Containment, Score::S3, Score::S4, Score::Rarity] {
@@ -86,7 +86,7 @@ fn answers(work: &TestDir, directory: &Path) -> Vec<String> {
     let directory = directory.to_str().unwrap();
     for top in ["1", "3"] {
         answers.push(
-            work.run_with(
+            dir.run_with(
                 "dedup-query",
                 &[directory, "--stream", "--top", top, "--score", "s1"],
                 asked.as_bytes(),
@@ -101,21 +101,21 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(if std::env::var_os("DEDUP_SOAK").is_some() { 500 } else { 24 }))]
     #[test]
     fn every_sequence_of_commits_gives_the_answers_of_one_build(steps in steps(), seed: u64) {
-        let work = TestDir::new();
+        let dir = TestDir::new();
         let mut model = Model::new();
-        let mut index = build(&work, "i", &[]);
-        steps.iter().for_each(|step| apply_step(&work, &mut index, &mut model, step));
+        let mut index = build(&dir, "i", &[]);
+        steps.iter().for_each(|step| apply_step(&dir, &mut index, &mut model, step));
         // A single build of the documents in any order.
         let mut documents: Vec<(String, String)> = model.into_iter().collect();
         documents.sort_by_key(|(id, _)| id.bytes().fold(seed, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x9e37_79b9_7f4a_7c15)));
-        let fresh = build(&work, "fresh", &documents);
-        prop_assert_eq!(answers(&work, &index), answers(&work, &fresh));
+        let fresh = build(&dir, "fresh", &documents);
+        prop_assert_eq!(answers(&dir, &index), answers(&dir, &fresh));
     }
 }
 
 #[test]
 fn rows_at_the_limit_are_the_first_by_id_after_build_and_after_add() {
-    let work = TestDir::new();
+    let dir = TestDir::new();
     let line = |number: u32| {
         format!(
             "{{\"id\":\"{:03}\",\"text\":\"one two three four five six seven eight nine w{number}\"}}\n",
@@ -123,13 +123,13 @@ fn rows_at_the_limit_are_the_first_by_id_after_build_and_after_add() {
         )
     };
     let lines: Vec<String> = (0..50).map(line).collect();
-    work.write("all.jsonl", lines.concat());
-    work.write("first.jsonl", lines[20..].concat());
-    work.write("second.jsonl", lines[..20].concat());
-    work.shell("dedup-index build -q -o all all.jsonl && dedup-index build -q -o two first.jsonl && dedup-index add -q two second.jsonl")
+    dir.write("all.jsonl", lines.concat());
+    dir.write("first.jsonl", lines[20..].concat());
+    dir.write("second.jsonl", lines[..20].concat());
+    dir.shell("dedup-index build -q -o all all.jsonl && dedup-index build -q -o two first.jsonl && dedup-index add -q two second.jsonl")
         .ok();
     let table = |index: &str| {
-        work.run(
+        dir.run(
             "dedup-extract",
             &["table", index, "--top", "2", "--format", "tsv"],
         )
@@ -142,7 +142,7 @@ fn rows_at_the_limit_are_the_first_by_id_after_build_and_after_add() {
         }
     }
     assert_eq!((table("all"), table("two")), (expected.clone(), expected));
-    let clusters = |index: &str| work.run("dedup-extract", &["clusters", index]).ok_text();
+    let clusters = |index: &str| dir.run("dedup-extract", &["clusters", index]).ok_text();
     assert_eq!(clusters("all"), clusters("two"));
 }
 
@@ -156,11 +156,11 @@ fn repeating() -> String {
 
 #[test]
 fn repetitive_documents_score_one_with_their_copies() {
-    let (work, text) = (TestDir::new(), repeating());
-    work.write("a.txt", &text);
-    work.write("b.txt", &text);
+    let (dir, text) = (TestDir::new(), repeating());
+    dir.write("a.txt", &text);
+    dir.write("b.txt", &text);
     // The same words are repeated once more: more tokens, the same windows.
-    work.write(
+    dir.write(
         "c.txt",
         format!(
             "{text} {}",
@@ -170,7 +170,7 @@ fn repetitive_documents_score_one_with_their_copies() {
                 .join(" ")
         ),
     );
-    work.shell("dedup-index build -q -o i a.txt b.txt c.txt")
+    dir.shell("dedup-index build -q -o i a.txt b.txt c.txt")
         .ok();
     for (score, expected) in [
         ("s1", "110"),
@@ -180,7 +180,7 @@ fn repetitive_documents_score_one_with_their_copies() {
         ("jaccard", "1"),
         ("s4", "0.333333"),
     ] {
-        let pairs = work
+        let pairs = dir
             .run(
                 "dedup-extract",
                 &["i", "--score", score, "--threshold", "0", "--format", "tsv"],
@@ -193,7 +193,7 @@ fn repetitive_documents_score_one_with_their_copies() {
             [head, &line("a", "b"), &line("a", "c"), &line("b", "c")].concat(),
             "{score}"
         );
-        let found = work
+        let found = dir
             .run(
                 "dedup-query",
                 &["i", "c.txt", "--score", score, "--format", "tsv"],
@@ -214,7 +214,7 @@ fn repetitive_documents_score_one_with_their_copies() {
 /// from the best.
 fn rows(discovery: &Discovery<'_>, count: usize, from_best: bool) -> Vec<Vec<(DocNo, u32)>> {
     type Made = Vec<Vec<(DocNo, u32)>>;
-    let work = |document: DocNo, neighbours: &Arc<[Neighbour]>, made: &mut Made| {
+    let dir = |document: DocNo, neighbours: &Arc<[Neighbour]>, made: &mut Made| {
         made.push(
             discovery
                 .table_rows(document, neighbours, count)
@@ -229,9 +229,9 @@ fn rows(discovery: &Discovery<'_>, count: usize, from_best: bool) -> Vec<Vec<(Do
         Ok(())
     };
     if from_best {
-        discovery.for_each_best(count, work, |_| 1, sink)
+        discovery.for_each_best(count, dir, |_| 1, sink)
     } else {
-        discovery.for_each_document(work, |_| 1, sink)
+        discovery.for_each_document(dir, |_| 1, sink)
     }
     .unwrap();
     all
@@ -268,8 +268,8 @@ proptest! {
         documents in documents(), long_set in 0_usize..40, count in prop_oneof![1_usize..4, 1_usize..70],
         threshold in prop::sample::select(vec![0.0, 0.1, 0.3, 0.5, 0.9, 1.0]), max_df in prop_oneof![Just(u64::MAX), 0_u64..60], memory in prop::sample::select(vec![1, 1 << 22]),
     ) {
-        let work = TestDir::new();
-        let index = crate::extract_oracle::index_of(&work, &documents);
+        let dir = TestDir::new();
+        let index = crate::extract_oracle::index_of(&dir, &documents);
         let view = View::by_id(&index).unwrap();
         let measure = Measure { score: Score::Inclusion, threshold, selection: None };
         let mut discovery = Discovery::new(&view, DiscoveryOptions { measure, max_df, limits: Limits::new(2, memory) }).unwrap();
@@ -341,10 +341,10 @@ fn table_of_pairs(pairs: &str, top: usize, threshold: f64) -> String {
 
 #[test]
 fn long_sets_give_the_table_of_all_pairs_by_counts_and_since() {
-    let (work, lines) = (TestDir::new(), long_corpus());
-    work.write("old.jsonl", lines[..640].concat());
-    work.write("new.jsonl", lines[600..].concat());
-    work.shell("dedup-index build -q -o i old.jsonl").ok();
+    let (dir, lines) = (TestDir::new(), long_corpus());
+    dir.write("old.jsonl", lines[..640].concat());
+    dir.write("new.jsonl", lines[600..].concat());
+    dir.shell("dedup-index build -q -o i old.jsonl").ok();
     let table = |top: &str, threshold: &str, more: &[&str]| {
         let arguments = [
             &[
@@ -360,19 +360,19 @@ fn long_sets_give_the_table_of_all_pairs_by_counts_and_since() {
             more,
         ]
         .concat();
-        work.run("dedup-extract", &arguments).ok_text()
+        dir.run("dedup-extract", &arguments).ok_text()
     };
     let old = [("7", "0.3"), ("200", "0.1")].map(|(top, threshold)| table(top, threshold, &[]));
-    work.shell("dedup-index add -q --no-compact i new.jsonl && dedup-index remove -q --no-compact i 000 389").ok();
-    let pairs = work
+    dir.shell("dedup-index add -q --no-compact i new.jsonl && dedup-index remove -q --no-compact i 000 389").ok();
+    let pairs = dir
         .run(
             "dedup-extract",
             &["i", "--threshold", "0", "--format", "tsv"],
         )
         .ok_text();
     for range in 0..2 {
-        count(&work, "i", (range, 2), None, &format!("n{range}")).unwrap();
-        count(&work, "i", (range, 2), Some(1), &format!("s{range}")).unwrap();
+        count(&dir, "i", (range, 2), None, &format!("n{range}")).unwrap();
+        count(&dir, "i", (range, 2), Some(1), &format!("s{range}")).unwrap();
     }
     for ((top, threshold), old) in [("7", "0.3"), ("200", "0.1")].iter().zip(old) {
         let new = table(top, threshold, &[]);
@@ -388,12 +388,12 @@ fn long_sets_give_the_table_of_all_pairs_by_counts_and_since() {
             "--top {top}"
         );
         assert!(
-            new == counted(None).make(&work, "i", &["n0", "n1"]).unwrap(),
+            new == counted(None).make(&dir, "i", &["n0", "n1"]).unwrap(),
             "--top {top}, by counts"
         );
         let changes = table(top, threshold, &["--since", "1"]);
         assert!(
-            changes == counted(Some(1)).make(&work, "i", &["s0", "s1"]).unwrap(),
+            changes == counted(Some(1)).make(&dir, "i", &["s0", "s1"]).unwrap(),
             "--top {top}, changes by counts"
         );
         let changed = apply(&old, &changes);

@@ -14,7 +14,7 @@ fn words(prefix: &str, count: usize) -> String {
 /// words in common; and nearly empty documents.
 fn fixture() -> TestDir {
     let copy = words("w", 40).replace("w10 ", "x ").replace("w20 ", "y ");
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         ("c/a.txt", words("w", 100)),
         ("c/b.txt", format!("Žluť! {copy} {}", words("b", 20))),
         ("c/copy.txt", format!("  {}\n", words("W", 100))),
@@ -27,16 +27,15 @@ fn fixture() -> TestDir {
         ("c/one.txt", "w0".to_owned()),
         ("c/two.txt", "w0 w1".to_owned()),
     ]);
-    work.shell("dedup-index build -q -o idx c").ok();
-    work
+    dir.shell("dedup-index build -q -o idx c").ok();
+    dir
 }
 
 const EXHAUSTIVE: [&str; 4] = ["compare", "idx", "--method", "exhaustive"];
 
-fn compare_exhaustively(work: &TestDir, more: &[&str]) -> Vec<Value> {
+fn compare_exhaustively(dir: &TestDir, more: &[&str]) -> Vec<Value> {
     records(
-        &work
-            .run("dedup-extract", &[&EXHAUSTIVE[..], more].concat())
+        &dir.run("dedup-extract", &[&EXHAUSTIVE[..], more].concat())
             .ok(),
     )
 }
@@ -55,20 +54,20 @@ fn expected() -> Vec<Value> {
 
 #[test]
 fn exhaustive_comparison_gives_all_pairs_with_their_areas() {
-    let work = fixture();
-    assert_eq!(compare_exhaustively(&work, &[]), expected());
+    let dir = fixture();
+    assert_eq!(compare_exhaustively(&dir, &[]), expected());
     assert_eq!(
-        compare_exhaustively(&work, &["--min-similarity", "171"]),
+        compare_exhaustively(&dir, &["--min-similarity", "171"]),
         expected()[..1]
     );
-    let three = compare_exhaustively(&work, &["--min-similarity", "15"]);
+    let three = compare_exhaustively(&dir, &["--min-similarity", "15"]);
     let with_few: Vec<_> = three
         .iter()
         .filter(|record| record["b"] == "c/few.txt" || record["a"] == "c/few.txt")
         .collect();
     assert_eq!(with_few.len(), 3, "{three:?}");
     assert!(with_few.iter().all(|record| record["similarity"] == 15));
-    let tsv = work
+    let tsv = dir
         .run(
             "dedup-extract",
             &[&EXHAUSTIVE[..], &["--format", "tsv"]].concat(),
@@ -80,20 +79,20 @@ fn exhaustive_comparison_gives_all_pairs_with_their_areas() {
 
 #[test]
 fn compare_reads_documents_from_any_source() {
-    let work = fixture();
-    work.shell("mkdir moved && cp -r c moved/").ok();
+    let dir = fixture();
+    dir.shell("mkdir moved && cp -r c moved/").ok();
     assert_eq!(
-        compare_exhaustively(&work, &["--corpus", "moved"]),
+        compare_exhaustively(&dir, &["--corpus", "moved"]),
         expected()
     );
-    assert_eq!(compare_exhaustively(&work, &["c"]), expected());
+    assert_eq!(compare_exhaustively(&dir, &["c"]), expected());
     // compare reads only these documents, so it compares only these.
     assert_eq!(
-        compare_exhaustively(&work, &["c/a.txt", "c/b.txt"]),
+        compare_exhaustively(&dir, &["c/a.txt", "c/b.txt"]),
         expected()[1..2]
     );
-    work.shell("rm c/b.txt").ok();
-    let ran = work.run("dedup-extract", &EXHAUSTIVE);
+    dir.shell("rm c/b.txt").ok();
+    let ran = dir.run("dedup-extract", &EXHAUSTIVE);
     let message = "dedup-extract: c/b.txt: No such file or directory (os error 2); if ids are no paths, say where the documents are with PATH\n";
     assert_eq!(
         (ran.code(), ran.stderr().as_str(), records(&ran.0.stdout)),
@@ -103,17 +102,16 @@ fn compare_reads_documents_from_any_source() {
 
 #[test]
 fn comparing_by_blots_gives_the_pairs_of_the_exhaustive_comparison() {
-    let work = fixture();
-    let areas = work.run("dedup-extract", &["compare", "idx"]).ok();
+    let dir = fixture();
+    let areas = dir.run("dedup-extract", &["compare", "idx"]).ok();
     assert_eq!(records(&areas), expected());
     let half = records(
-        &work
-            .run("dedup-extract", &["compare", "idx", "--threshold", "0.9"])
+        &dir.run("dedup-extract", &["compare", "idx", "--threshold", "0.9"])
             .ok(),
     );
     assert_eq!(half, expected()[..1]);
     assert_eq!(
-        work.run("dedup-extract", &["compare", "idx", "--method", "blots"])
+        dir.run("dedup-extract", &["compare", "idx", "--method", "blots"])
             .ok(),
         areas
     );
@@ -121,11 +119,10 @@ fn comparing_by_blots_gives_the_pairs_of_the_exhaustive_comparison() {
 
 #[test]
 fn candidates_say_how_they_were_found() {
-    let work = fixture();
+    let dir = fixture();
     let pair = |a: &str, b: &str, by: &str| json!({"a": format!("c/{a}.txt"), "b": format!("c/{b}.txt"), "by": by});
     let by_blots = records(
-        &work
-            .run("dedup-extract", &["compare", "idx", "--candidates"])
+        &dir.run("dedup-extract", &["compare", "idx", "--candidates"])
             .ok(),
     );
     assert_eq!(
@@ -136,7 +133,7 @@ fn candidates_say_how_they_were_found() {
             pair("b", "copy", "blots")
         ]
     );
-    let all = compare_exhaustively(&work, &["--candidates"]);
+    let all = compare_exhaustively(&dir, &["--candidates"]);
     // A document without tokens is a candidate for others, but not for another document without
     // tokens.
     assert_eq!(
@@ -147,7 +144,7 @@ fn candidates_say_how_they_were_found() {
 
 #[test]
 fn slices_joined_equal_the_whole_for_any_number_of_threads() {
-    let work = TestDir::new();
+    let dir = TestDir::new();
     for number in 0..60 {
         let text = format!(
             "{} {} {}",
@@ -155,9 +152,9 @@ fn slices_joined_equal_the_whole_for_any_number_of_threads() {
             words(&format!("own{number}x"), 30),
             words("b", number % 5 * 10)
         );
-        work.write(&format!("c/{number:02}.txt"), text);
+        dir.write(&format!("c/{number:02}.txt"), text);
     }
-    work.shell("dedup-index build -q -o idx c").ok();
+    dir.shell("dedup-index build -q -o idx c").ok();
     for method in [
         &["--method", "exhaustive"][..],
         &["--candidates"],
@@ -165,7 +162,7 @@ fn slices_joined_equal_the_whole_for_any_number_of_threads() {
     ] {
         for format in ["ndjson", "tsv"] {
             let run = |more: &[&str]| {
-                work.run(
+                dir.run(
                     "dedup-extract",
                     &[&["compare", "idx", "--format", format], method, more].concat(),
                 )
@@ -188,28 +185,28 @@ fn slices_joined_equal_the_whole_for_any_number_of_threads() {
 
 #[test]
 fn only_allowed_pairs_are_compared() {
-    let work = fixture();
+    let dir = fixture();
     assert_eq!(
-        compare_exhaustively(&work, &["--new", "c/b"]),
+        compare_exhaustively(&dir, &["--new", "c/b"]),
         expected()[1..]
     );
-    work.write("groups", "c/a.txt\tann\nc/copy.txt\tann\n");
+    dir.write("groups", "c/a.txt\tann\nc/copy.txt\tann\n");
     assert_eq!(
-        compare_exhaustively(&work, &["--groups", "groups"]),
+        compare_exhaustively(&dir, &["--groups", "groups"]),
         expected()[1..]
     );
 }
 
 #[test]
 fn compare_reads_other_schemes_and_compressed_ndjson() {
-    let work = TestDir::new();
+    let dir = TestDir::new();
     let lines: String = [("a", 50), ("b", 60), ("c", 0)]
         .map(|(id, count)| {
             json!({"id": id, "text": format!("{id} {}", words("w", count))}).to_string() + "\n"
         })
         .concat();
-    work.write("d.jsonl", lines);
-    work.shell("gzip d.jsonl").ok();
+    dir.write("d.jsonl", lines);
+    dir.shell("gzip d.jsonl").ok();
     let plain = json!({"a": "a", "b": "b", "similarity": 250, "areas": [{"a": [2, 191], "b": [2, 191], "tokens": 50, "score": 250}]});
     for (number, scheme) in [
         "ordered",
@@ -221,28 +218,26 @@ fn compare_reads_other_schemes_and_compressed_ndjson() {
     .iter()
     .enumerate()
     {
-        work.shell(&format!(
+        dir.shell(&format!(
             "dedup-index build -q -o idx{number} --scheme {scheme} d.jsonl.gz"
         ))
         .ok();
         let index = format!("idx{number}");
         let found = records(
-            &work
-                .run(
-                    "dedup-extract",
-                    &["compare", &index, "--method", "exhaustive", "d.jsonl.gz"],
-                )
-                .ok(),
+            &dir.run(
+                "dedup-extract",
+                &["compare", &index, "--method", "exhaustive", "d.jsonl.gz"],
+            )
+            .ok(),
         );
         assert_eq!(found, std::slice::from_ref(&plain), "{scheme}");
         assert_eq!(
             records(
-                &work
-                    .run(
-                        "dedup-extract",
-                        &["compare", &index, "--corpus", "d.jsonl.gz"]
-                    )
-                    .ok()
+                &dir.run(
+                    "dedup-extract",
+                    &["compare", &index, "--corpus", "d.jsonl.gz"]
+                )
+                .ok()
             )
             .len(),
             1,
@@ -253,7 +248,7 @@ fn compare_reads_other_schemes_and_compressed_ndjson() {
 
 #[test]
 fn contradictory_options_are_refused() {
-    let work = fixture();
+    let dir = fixture();
     for (arguments, message) in [
         (
             "--method exhaustive,blots",
@@ -272,7 +267,7 @@ fn contradictory_options_are_refused() {
             "c: idx is an index, and the only source of this verb; leave out what follows",
         ),
     ] {
-        let ran = work.run(
+        let ran = dir.run(
             "dedup-extract",
             &[
                 &["compare", "idx"][..],
@@ -303,7 +298,7 @@ fn contradictory_options_are_refused() {
             "cannot be used with",
         ),
     ] {
-        let ran = work.shell(&format!("dedup-extract {arguments}"));
+        let ran = dir.shell(&format!("dedup-extract {arguments}"));
         assert!(
             ran.code() == 2 && ran.stderr().contains(message),
             "{arguments}: {}",
@@ -311,7 +306,7 @@ fn contradictory_options_are_refused() {
         );
     }
     for slice in ["0/3", "4/3", "x"] {
-        let ran = work.run(
+        let ran = dir.run(
             "dedup-extract",
             &[&EXHAUSTIVE[..], &["--slice", slice]].concat(),
         );
@@ -321,10 +316,10 @@ fn contradictory_options_are_refused() {
             ran.stderr()
         );
     }
-    work.write("dna.fa", ">x\nacgtacgtacgtacgtacgtacgtacgtacgtacgt\n");
-    work.shell("dedup-index build -q --tokenizer dna -o dna.idx dna.fa")
+    dir.write("dna.fa", ">x\nacgtacgtacgtacgtacgtacgtacgtacgtacgt\n");
+    dir.shell("dedup-index build -q --tokenizer dna -o dna.idx dna.fa")
         .ok();
-    let ran = work.run(
+    let ran = dir.run(
         "dedup-extract",
         &["compare", "dna.idx", "--method", "exhaustive", "dna.fa"],
     );

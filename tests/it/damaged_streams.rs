@@ -4,13 +4,13 @@
 use crate::test_dir::{TestDir, docs};
 
 fn stream(tool: &str, form: &[&str]) -> (TestDir, Vec<u8>) {
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         ("a", "some words of a text"),
         ("b", "other words"),
         ("c", ""),
     ]);
-    let bytes = work.run(tool, &[form, &["a", "b", "c"]].concat()).ok();
-    (work, bytes)
+    let bytes = dir.run(tool, &[form, &["a", "b", "c"]].concat()).ok();
+    (dir, bytes)
 }
 
 fn streams() -> Vec<(TestDir, Vec<u8>)> {
@@ -23,7 +23,7 @@ fn streams() -> Vec<(TestDir, Vec<u8>)> {
 
 #[test]
 fn every_truncation_is_an_error() {
-    for (work, bytes) in streams() {
+    for (dir, bytes) in streams() {
         let is_binary = bytes[0] != b'{';
         let end = bytes.len() - usize::from(!is_binary);
         // Without any bytes, or without the header line, the rest is an ordinary document.
@@ -33,7 +33,7 @@ fn every_truncation_is_an_error() {
             bytes.iter().position(|&byte| byte == b'\n').unwrap()
         };
         for cut in first..end {
-            let ran = work.run_with("dedup-blot", &["--threads", "1"], &bytes[..cut]);
+            let ran = dir.run_with("dedup-blot", &["--threads", "1"], &bytes[..cut]);
             assert_eq!(ran.code(), 2, "{cut}");
             assert!(
                 ran.stderr().starts_with("dedup-blot: stdin"),
@@ -47,11 +47,11 @@ fn every_truncation_is_an_error() {
 
 #[test]
 fn every_flipped_bit_of_a_binary_stream_is_an_error() {
-    for (work, bytes) in streams().into_iter().filter(|(_, bytes)| bytes[0] != b'{') {
+    for (dir, bytes) in streams().into_iter().filter(|(_, bytes)| bytes[0] != b'{') {
         for at in 8..bytes.len() {
             let mut altered = bytes.clone();
             altered[at] ^= 1 << (at % 8);
-            let ran = work.run_with("dedup-blot", &["--threads", "1"], &altered);
+            let ran = dir.run_with("dedup-blot", &["--threads", "1"], &altered);
             assert_eq!(ran.code(), 2, "{at}");
             assert!(
                 ran.stderr().starts_with("dedup-blot: stdin: byte "),
@@ -64,11 +64,11 @@ fn every_flipped_bit_of_a_binary_stream_is_an_error() {
 
 #[test]
 fn altered_lines_never_crash_a_reader() {
-    for (work, bytes) in streams().into_iter().filter(|(_, bytes)| bytes[0] == b'{') {
+    for (dir, bytes) in streams().into_iter().filter(|(_, bytes)| bytes[0] == b'{') {
         for at in (0..bytes.len()).step_by(3) {
             let mut altered = bytes.clone();
             altered[at] ^= 1 << (at % 7);
-            let ran = work.run_with("dedup-blot", &["--threads", "1"], &altered);
+            let ran = dir.run_with("dedup-blot", &["--threads", "1"], &altered);
             assert!([0, 2].contains(&ran.code()), "{at}: {}", ran.stderr());
             assert!(!ran.stderr().contains("panicked"), "{at}");
         }
@@ -78,10 +78,8 @@ fn altered_lines_never_crash_a_reader() {
 #[test]
 fn missing_and_swapped_blocks_are_detected() {
     let words = "many different words ".repeat(30_000);
-    let work = TestDir::with(&[("a", &words), ("b", &words), ("c", &words)]);
-    let whole = work
-        .run("dedup-tokenize", &["--binary", "a", "b", "c"])
-        .ok();
+    let dir = TestDir::with(&[("a", &words), ("b", &words), ("c", &words)]);
+    let whole = dir.run("dedup-tokenize", &["--binary", "a", "b", "c"]).ok();
     let head = 24 + b"{\"dedup\":\"tokens\",\"version\":1,\"scheme\":\"word@18.0\"}".len();
     let block = (whole.len() - head - 40) / 3;
     let [one, two, three] = [0, 1, 2].map(|n| &whole[head + n * block..head + (n + 1) * block]);
@@ -90,7 +88,7 @@ fn missing_and_swapped_blocks_are_detected() {
         [one, three, two].concat(),
         [one, one, two, three].concat(),
     ] {
-        let ran = work.run_with(
+        let ran = dir.run_with(
             "dedup-tokenize",
             &[],
             &[&whole[..head], &blocks, &whole[whole.len() - 40..]].concat(),
@@ -239,14 +237,14 @@ fn an_end_record_may_have_spaces_but_not_lack_its_header() {
 /// number of threads.
 #[test]
 fn problems_before_the_first_stream_do_not_hide_its_scheme() {
-    let work = TestDir::with(&[("a.txt", "some words of a text")]);
-    work.write(
+    let dir = TestDir::with(&[("a.txt", "some words of a text")]);
+    dir.write(
         "c4.tokens",
-        work.run("dedup-tokenize", &["--tokenizer", "char:4", "a.txt"])
+        dir.run("dedup-tokenize", &["--tokenizer", "char:4", "a.txt"])
             .ok(),
     );
     let [one, four] = ["1", "4"].map(|threads| {
-        work.run(
+        dir.run(
             "dedup-blot",
             &["--threads", threads, "missing", "gone", "c4.tokens"],
         )
@@ -263,17 +261,17 @@ fn problems_before_the_first_stream_do_not_hide_its_scheme() {
 #[test]
 fn a_damaged_compressed_stream_ends_the_run() {
     use std::io::Write;
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         ("a.txt", "some words of a text".repeat(1000)),
         ("b.txt", String::new()),
     ]);
     let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::none());
     packed
-        .write_all(&work.run("dedup-tokenize", &["a.txt"]).ok())
+        .write_all(&dir.run("dedup-tokenize", &["a.txt"]).ok())
         .unwrap();
     let packed = packed.finish().unwrap();
-    work.write("a.tokens.gz", &packed[..packed.len() / 2]);
-    let ran = work.run("dedup-tokenize", &["a.tokens.gz", "b.txt"]);
+    dir.write("a.tokens.gz", &packed[..packed.len() / 2]);
+    let ran = dir.run("dedup-tokenize", &["a.tokens.gz", "b.txt"]);
     assert_eq!((ran.code(), ran.docs()), (2, vec![]));
     assert!(
         !ran.stdout().contains("{\"end\"") && ran.stderr().contains("a.tokens.gz"),
@@ -305,9 +303,9 @@ fn a_document_with_a_field_named_dedup_is_not_a_header() {
 
 #[test]
 fn a_dead_upstream_is_an_error() {
-    let work = TestDir::with(&[("a", "some words")]);
+    let dir = TestDir::with(&[("a", "some words")]);
     for form in ["", "--binary"] {
-        let ran = work.shell(&format!(
+        let ran = dir.shell(&format!(
             "dedup-tokenize {form} a | head -c 80 | dedup-blot"
         ));
         assert_eq!(ran.code(), 2);
@@ -318,14 +316,14 @@ fn a_dead_upstream_is_an_error() {
 #[test]
 fn absurd_lengths_do_not_allocate() {
     // A valid block header that announces 2^60 bytes.
-    let (work, bytes) = stream("dedup-tokenize", &["--binary"]);
+    let (dir, bytes) = stream("dedup-tokenize", &["--binary"]);
     let head = 24 + b"{\"dedup\":\"tokens\",\"version\":1,\"scheme\":\"word@18.0\"}".len();
     let mut altered = bytes[..head].to_vec();
     let words = [1_u64 << 60, 1, 0, 0].map(u64::to_le_bytes).concat();
     altered.extend_from_slice(&words);
     altered.extend_from_slice(&xxhash_rust::xxh3::xxh3_64(&words).to_le_bytes());
     altered.extend_from_slice(b"short");
-    let ran = work.run_with("dedup-blot", &[], &altered);
+    let ran = dir.run_with("dedup-blot", &[], &altered);
     assert_eq!(ran.code(), 2);
     assert!(
         ran.stderr().contains("the stream ends within a block"),

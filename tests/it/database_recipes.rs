@@ -39,7 +39,7 @@ fn recipes(program: &str) -> Vec<String> {
 }
 
 /// Writes documents `from..to` that share text, each with one of the ids.
-fn write(work: &TestDir, name: &str, from: usize, to: usize, turn: usize) {
+fn write(dir: &TestDir, name: &str, from: usize, to: usize, turn: usize) {
     let text = |number: usize| {
         let own = (0..10 + number).map(|word| format!("own{turn}x{number}x{word} "));
         (0..150 + number)
@@ -49,51 +49,51 @@ fn write(work: &TestDir, name: &str, from: usize, to: usize, turn: usize) {
     };
     let lines = (from..to)
         .map(|number| format!("{}\n", json!({ "id": IDS[number], "text": text(number) })));
-    work.write(name, lines.collect::<String>());
+    dir.write(name, lines.collect::<String>());
 }
 
 /// Runs the recipes, and compares the database with the table before and after a change.
 fn ensure_recipes_work(program: &str, query: &dyn Fn(&TestDir, &str) -> Vec<Value>) {
-    let work = TestDir::new();
-    if work.shell(&format!("command -v {program}")).code() != 0 {
+    let dir = TestDir::new();
+    if dir.shell(&format!("command -v {program}")).code() != 0 {
         return eprintln!("no {program} here: its recipes were not run");
     }
     let [load, update] = &recipes(program)[..] else {
         panic!("the README has other recipes for {program} than it had")
     };
-    write(&work, "first.jsonl", 0, 12, 1);
-    work.run(
+    write(&dir, "first.jsonl", 0, 12, 1);
+    dir.run(
         "dedup-index",
         &["build", "-q", "-o", "my.idx", "first.jsonl"],
     )
     .ok();
-    work.shell(&format!("set -e; {load}")).ok();
-    ensure_same(&work, query);
+    dir.shell(&format!("set -e; {load}")).ok();
+    ensure_same(&dir, query);
     // Some documents change, some are removed, some are added.
-    write(&work, "more.jsonl", 9, 16, 2);
-    work.run("dedup-index", &["add", "-q", "my.idx", "more.jsonl"])
+    write(&dir, "more.jsonl", 9, 16, 2);
+    dir.run("dedup-index", &["add", "-q", "my.idx", "more.jsonl"])
         .ok();
-    work.run(
+    dir.run(
         "dedup-index",
         &["remove", "-q", "my.idx", IDS[0], IDS[5], IDS[8]],
     )
     .ok();
     for _ in 0..2 {
-        work.shell(&format!("set -e; {update}")).ok();
-        ensure_same(&work, query);
+        dir.shell(&format!("set -e; {update}")).ok();
+        ensure_same(&dir, query);
     }
 }
 
-fn ensure_same(work: &TestDir, query: &dyn Fn(&TestDir, &str) -> Vec<Value>) {
+fn ensure_same(dir: &TestDir, query: &dyn Fn(&TestDir, &str) -> Vec<Value>) {
     let key = |row: &Value| {
         (
             row["a"].as_str().unwrap().to_owned(),
             row["b"].as_str().unwrap().to_owned(),
         )
     };
-    let mut expected = records(&work.run("dedup-extract", &["table", "my.idx"]).ok());
+    let mut expected = records(&dir.run("dedup-extract", &["table", "my.idx"]).ok());
     assert!(expected.len() > 100);
-    let mut found = query(work, "select a, b, shared, a_in_b, b_in_a from alike");
+    let mut found = query(dir, "select a, b, shared, a_in_b, b_in_a from alike");
     expected.sort_by_key(key);
     found.sort_by_key(key);
     let numbers = |row: &Value| ["shared", "a_in_b", "b_in_a"].map(|name| number(&row[name]));
@@ -109,7 +109,7 @@ fn ensure_same(work: &TestDir, query: &dyn Fn(&TestDir, &str) -> Vec<Value>) {
         .filter(|row| row["shared"].as_u64().unwrap() > 99)
         .count();
     assert_eq!(
-        number(&query(work, "select count(*) as n from alike where shared > 99")[0]["n"]),
+        number(&query(dir, "select count(*) as n from alike where shared > 99")[0]["n"]),
         count as f64
     );
     let quoted = |id: &str| format!("('{}')", id.replace('\'', "''"));
@@ -117,7 +117,7 @@ fn ensure_same(work: &TestDir, query: &dyn Fn(&TestDir, &str) -> Vec<Value>) {
     let joined = format!(
         "with ids(id) as (values {names}) select count(*) as n from alike join ids on ids.id = alike.a"
     );
-    assert_eq!(number(&query(work, &joined)[0]["n"]), expected.len() as f64);
+    assert_eq!(number(&query(dir, &joined)[0]["n"]), expected.len() as f64);
 }
 
 /// DuckDB prints unsigned 64-bit integers as strings.
@@ -128,11 +128,11 @@ fn number(value: &Value) -> f64 {
 }
 
 /// The rows of a database's answer.
-fn answer(command: &mut Command, work: &TestDir) -> Vec<Value> {
+fn answer(command: &mut Command, dir: &TestDir) -> Vec<Value> {
     serde_json::from_slice(
         &command
             .env("PATH", search_path())
-            .current_dir(work.dir.path())
+            .current_dir(dir.temp.path())
             .output()
             .unwrap()
             .stdout,
@@ -142,20 +142,20 @@ fn answer(command: &mut Command, work: &TestDir) -> Vec<Value> {
 
 #[test]
 fn sqlite_loads_a_table_and_its_changes() {
-    ensure_recipes_work("sqlite3", &|work, sql| {
+    ensure_recipes_work("sqlite3", &|dir, sql| {
         answer(
             Command::new("sqlite3").args(["-json", "alike.db", sql]),
-            work,
+            dir,
         )
     });
 }
 
 #[test]
 fn duckdb_loads_a_table_and_its_changes() {
-    ensure_recipes_work("duckdb", &|work, sql| {
+    ensure_recipes_work("duckdb", &|dir, sql| {
         answer(
             Command::new("duckdb").args(["-json", "alike.duckdb", sql]),
-            work,
+            dir,
         )
     });
 }

@@ -4,21 +4,21 @@ use crate::test_dir::{TestDir, records};
 
 /// The two documents of the paper, and an exact duplicate of the second.
 fn example() -> TestDir {
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         ("c/da", "A B C C G C E D F"),
         ("c/db", "F D E C C F A G G H"),
         ("c/dc", "f, d, e; c c f a g g h."),
     ]);
-    work.run(
+    dir.run(
         "dedup-index",
         &["build", "--dictionary", "--relative", "-o", "i", "c"],
     )
     .ok();
-    work
+    dir
 }
 
 /// The lines of a dictionary, sorted.
-fn words(work: &TestDir, index: &str) -> Vec<String> {
+fn words(dir: &TestDir, index: &str) -> Vec<String> {
     let word = |record: serde_json::Value| {
         format!(
             "{} {} {} {}",
@@ -26,8 +26,7 @@ fn words(work: &TestDir, index: &str) -> Vec<String> {
         )
     };
     let mut words: Vec<_> = records(
-        &work
-            .run("dedup-index", &["dump", "--dictionary", index])
+        &dir.run("dedup-index", &["dump", "--dictionary", index])
             .ok(),
     )
     .into_iter()
@@ -39,7 +38,7 @@ fn words(work: &TestDir, index: &str) -> Vec<String> {
 
 #[test]
 fn the_dictionary_has_the_tables_of_the_paper() {
-    let work = example();
+    let dir = example();
     let expected = [
         r#""a" 3 ["da","db","dc"] [1,1,1]"#,
         r#""b" 1 ["da"] [1]"#,
@@ -50,41 +49,41 @@ fn the_dictionary_has_the_tables_of_the_paper() {
         r#""g" 3 ["da","db","dc"] [1,2,2]"#,
         r#""h" 2 ["db","dc"] [1,1]"#,
     ];
-    assert_eq!(words(&work, "i"), expected);
+    assert_eq!(words(&dir, "i"), expected);
     assert_eq!(
-        work.shell("dedup-index stats --json i | jq -c .dictionary")
+        dir.shell("dedup-index stats --json i | jq -c .dictionary")
             .ok_text(),
         "{\"words\":8,\"pairs\":21,\"singletons\":1}\n"
     );
-    let table = work.run("dedup-index", &["stats", "i"]).ok_text();
+    let table = dir.run("dedup-index", &["stats", "i"]).ok_text();
     assert!(
         table.contains("\nwords                                  8\n")
             && table.contains("\n  dictionary "),
         "{table}"
     );
     // Documents are added and removed; a representative passes its words on to its duplicate.
-    work.shell("dedup-index remove i db da && echo 'a x' > dd && dedup-index add i dd && dedup-index verify i").ok();
+    dir.shell("dedup-index remove i db da && echo 'a x' > dd && dedup-index add i dd && dedup-index verify i").ok();
     let expected = [
         r#""a" 2 ["dd","dc"] [1,1]"#,
         r#""c" 1 ["dc"] [2]"#,
         r#""d" 1 ["dc"] [1]"#,
         r#""e" 1 ["dc"] [1]"#,
     ];
-    assert_eq!(words(&work, "i")[..4], expected);
-    let before = words(&work, "i");
-    work.shell("dedup-index split i --parts 3 -o parts && dedup-index merge -o joined parts/* && dedup-index compact i && dedup-index verify joined").ok();
+    assert_eq!(words(&dir, "i")[..4], expected);
+    let before = words(&dir, "i");
+    dir.shell("dedup-index split i --parts 3 -o parts && dedup-index merge -o joined parts/* && dedup-index compact i && dedup-index verify joined").ok();
     assert_eq!(
-        [words(&work, "i"), words(&work, "joined")],
+        [words(&dir, "i"), words(&dir, "joined")],
         [before.clone(), before]
     );
     // The example of the manual page: c occurs three times at place 0 and twice at place 2.
-    let work = TestDir::with(&[("a", "c c c"), ("b", "x"), ("d", "c c")]);
-    work.run(
+    let dir = TestDir::with(&[("a", "c c c"), ("b", "x"), ("d", "c c")]);
+    dir.run(
         "dedup-index",
         &["build", "--dictionary", "-o", "i", "a", "b", "d"],
     )
     .ok();
-    let bytes = std::fs::read(work.path("i/000001.words")).unwrap();
+    let bytes = std::fs::read(dir.path("i/000001.words")).unwrap();
     assert!(
         bytes
             .windows(5)
@@ -95,16 +94,16 @@ fn the_dictionary_has_the_tables_of_the_paper() {
 
 #[test]
 fn every_way_of_building_gives_the_same_dictionary() {
-    let work = TestDir::new();
+    let dir = TestDir::new();
     for number in 0..60 {
-        work.write(
+        dir.write(
             &format!("c/{number}"),
             (0..200)
                 .map(|n| format!("w{} ", (n * n * number) % 701))
                 .collect::<String>(),
         );
     }
-    work.run("dedup-index", &["build", "--dictionary", "-o", "i", "c"])
+    dir.run("dedup-index", &["build", "--dictionary", "-o", "i", "c"])
         .ok();
     for (name, build) in [
         (
@@ -124,8 +123,8 @@ fn every_way_of_building_gives_the_same_dictionary() {
             "dedup-tokenize --binary c | dedup-index build --dictionary -o {}",
         ),
     ] {
-        work.shell(&build.replace("{}", name)).ok();
-        work.shell(&format!(
+        dir.shell(&build.replace("{}", name)).ok();
+        dir.shell(&format!(
             "cmp i/000001.words {name}/000001.words && cmp i/manifest.json {name}/manifest.json"
         ))
         .ok();
@@ -134,19 +133,19 @@ fn every_way_of_building_gives_the_same_dictionary() {
 
 #[test]
 fn input_without_words_is_refused() {
-    let work = example();
-    let ran = work.shell("dedup-blot c/da | dedup-index build --dictionary -o j");
+    let dir = example();
+    let ran = dir.shell("dedup-blot c/da | dedup-index build --dictionary -o j");
     let expected = "dedup-index: stdin:2: a blot stream has no words for the dictionary; start from documents or tokens\n";
     let nothing = "dedup-index: no document could be read, so no index was made\n";
     assert_eq!(
         (ran.code(), ran.stderr()),
         (2, format!("{expected}{nothing}"))
     );
-    let ran = work.shell("dedup-blot c/da | sed 's/c.da/new/' | dedup-index add i");
+    let ran = dir.shell("dedup-blot c/da | sed 's/c.da/new/' | dedup-index add i");
     assert_eq!(ran.code(), 2);
     assert!(ran.stderr().starts_with(expected), "{}", ran.stderr());
-    work.run("dedup-index", &["build", "-o", "plain", "c"]).ok();
-    let ran = work.run("dedup-index", &["dump", "--dictionary", "plain"]);
+    dir.run("dedup-index", &["build", "-o", "plain", "c"]).ok();
+    let ran = dir.run("dedup-index", &["dump", "--dictionary", "plain"]);
     assert_eq!(
         (ran.code(), ran.stderr().as_str()),
         (
@@ -154,7 +153,7 @@ fn input_without_words_is_refused() {
             "dedup-index: plain: has no dictionary; build it with dedup-index build --dictionary\n"
         )
     );
-    let ran = work.run("dedup-index", &["merge", "-o", "m", "i", "plain"]);
+    let ran = dir.run("dedup-index", &["merge", "-o", "m", "i", "plain"]);
     assert_eq!(
         (ran.code(), ran.stderr().as_str()),
         (2, "dedup-index: plain: has no dictionary, and i has one\n")
@@ -163,18 +162,18 @@ fn input_without_words_is_refused() {
 
 #[test]
 fn a_damaged_dictionary_is_detected() {
-    let work = example();
-    let path = work.path("i/000001.words");
+    let dir = example();
+    let path = dir.path("i/000001.words");
     let bytes = std::fs::read(&path).unwrap();
     for at in 0..bytes.len() {
         let mut altered = bytes.clone();
         altered[at] ^= 1 << (at % 8);
         std::fs::write(&path, &altered).unwrap();
-        assert_eq!(work.run("dedup-index", &["verify", "i"]).code(), 2, "{at}");
+        assert_eq!(dir.run("dedup-index", &["verify", "i"]).code(), 2, "{at}");
     }
     std::fs::remove_file(&path).unwrap();
     assert!(
-        work.run("dedup-index", &["verify", "i"])
+        dir.run("dedup-index", &["verify", "i"])
             .stderr()
             .contains("000001.words")
     );
@@ -195,7 +194,7 @@ fn text(of: &str, step: usize) -> String {
 
 /// Copies in which no window of eight words survives, a verbatim copy, and other texts.
 fn library() -> TestDir {
-    let work = TestDir::new();
+    let dir = TestDir::new();
     let line =
         |id: &str, text: String| format!("{}\n", serde_json::json!({ "id": id, "text": text }));
     let other = |of: &str| {
@@ -213,18 +212,18 @@ fn library() -> TestDir {
         line("copy of other", other("y").to_uppercase()),
         line("two", "word word".to_owned()),
     ];
-    work.write("c.jsonl", documents.concat());
-    work.run(
+    dir.write("c.jsonl", documents.concat());
+    dir.run(
         "dedup-index",
         &["build", "--dictionary", "-o", "i", "c.jsonl"],
     )
     .ok();
-    work
+    dir
 }
 
 /// The pairs, each with one field of its record.
-fn pairs(work: &TestDir, options: &str, field: &str) -> Vec<String> {
-    let lines = work
+fn pairs(dir: &TestDir, options: &str, field: &str) -> Vec<String> {
+    let lines = dir
         .shell(&format!("dedup-extract compare i {options}"))
         .ok();
     records(&lines)
@@ -235,9 +234,9 @@ fn pairs(work: &TestDir, options: &str, field: &str) -> Vec<String> {
 
 #[test]
 fn the_dictionary_filter_finds_copies_that_blots_miss() {
-    let work = library();
+    let dir = library();
     assert_eq!(
-        pairs(&work, "c.jsonl", "similarity"),
+        pairs(&dir, "c.jsonl", "similarity"),
         ["copy original 600", "copy of other other 250"]
     );
     let all = [
@@ -247,12 +246,12 @@ fn the_dictionary_filter_finds_copies_that_blots_miss() {
         "edited original 350",
     ];
     assert_eq!(
-        pairs(&work, "--method exhaustive c.jsonl", "similarity"),
+        pairs(&dir, "--method exhaustive c.jsonl", "similarity"),
         all
     );
-    assert_eq!(pairs(&work, "--method gdic c.jsonl", "similarity"), all);
+    assert_eq!(pairs(&dir, "--method gdic c.jsonl", "similarity"), all);
     assert_eq!(
-        pairs(&work, "--method gdic,blots c.jsonl", "similarity"),
+        pairs(&dir, "--method gdic,blots c.jsonl", "similarity"),
         all
     );
     // The two documents share one word, which is common.
@@ -263,17 +262,14 @@ fn the_dictionary_filter_finds_copies_that_blots_miss() {
         "edited original gdic",
         "one two gdic",
     ];
-    assert_eq!(
-        pairs(&work, "--method blots,gdic --candidates", "by"),
-        found
-    );
+    assert_eq!(pairs(&dir, "--method blots,gdic --candidates", "by"), found);
     for threads in 1..4 {
         let options = format!("--method gdic --candidates --memory 1 --threads {threads}");
-        assert_eq!(pairs(&work, &options, "by").len(), found.len());
+        assert_eq!(pairs(&dir, &options, "by").len(), found.len());
         let slices: Vec<String> = (1..=3)
             .flat_map(|slice| {
                 pairs(
-                    &work,
+                    &dir,
                     &format!("--method blots,gdic --candidates --slice {slice}/3"),
                     "by",
                 )
@@ -285,15 +281,9 @@ fn the_dictionary_filter_finds_copies_that_blots_miss() {
 
 #[test]
 fn parameters_decide_which_pairs_are_candidates() {
-    let work = library();
+    let dir = library();
     let found = |options: &str| {
-        pairs(
-            &work,
-            &format!("--method gdic --candidates {options}"),
-            "by",
-        )
-        .len()
-            - 1
+        pairs(&dir, &format!("--method gdic --candidates {options}"), "by").len() - 1
     };
     assert_eq!(found(""), 4);
     // Words of three documents of eight, and of two.
@@ -336,8 +326,8 @@ fn parameters_decide_which_pairs_are_candidates() {
 
 #[test]
 fn impossible_parameters_are_refused() {
-    let work = library();
-    work.run("dedup-index", &["build", "-o", "plain", "c.jsonl"])
+    let dir = library();
+    dir.run("dedup-index", &["build", "-o", "plain", "c.jsonl"])
         .ok();
     for (line, expected) in [
         (
@@ -371,7 +361,7 @@ fn impossible_parameters_are_refused() {
         ),
         ("i --method gdic --top 3", "unexpected argument '--top'"),
     ] {
-        let ran = work.shell(&format!("dedup-extract compare {line}"));
+        let ran = dir.shell(&format!("dedup-extract compare {line}"));
         assert!(
             ran.code() == 2 && ran.stderr().contains(expected),
             "{line}: {}",
@@ -379,6 +369,6 @@ fn impossible_parameters_are_refused() {
         );
     }
     // Empty input gives empty output.
-    work.write("none", "{\"dedup\":\"tokens\",\"version\":1,\"scheme\":\"word@18.0\"}\n{\"end\":{\"records\":0}}\n");
-    work.shell("dedup-index build --dictionary -o none.idx none && dedup-extract compare none.idx --method gdic --candidates").ok();
+    dir.write("none", "{\"dedup\":\"tokens\",\"version\":1,\"scheme\":\"word@18.0\"}\n{\"end\":{\"records\":0}}\n");
+    dir.shell("dedup-index build --dictionary -o none.idx none && dedup-extract compare none.idx --method gdic --candidates").ok();
 }

@@ -12,14 +12,14 @@ fn line(id: &str, text: &str) -> String {
     format!("{}\n", json!({"id": id, "text": text}))
 }
 
-fn path_outside(work: &TestDir, name: &str) -> String {
-    work.path(name).to_str().unwrap().to_owned()
+fn path_outside(dir: &TestDir, name: &str) -> String {
+    dir.path(name).to_str().unwrap().to_owned()
 }
 
 /// A secret beside a corpus, an essay, and an index of documents with these ids that share text
 /// with the essay.
 fn fixture(ids: &[&str]) -> TestDir {
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         ("secret.txt", SECRET),
         ("corpus/essay.txt", &format!("{COPY} {SECRET}")),
     ]);
@@ -27,16 +27,16 @@ fn fixture(ids: &[&str]) -> TestDir {
         .iter()
         .map(|id| line(id, &format!("{COPY} {SECRET}")))
         .collect();
-    work.write("evil.jsonl", lines);
-    work.shell("dedup-index build -q -o idx evil.jsonl").ok();
-    work
+    dir.write("evil.jsonl", lines);
+    dir.shell("dedup-index build -q -o idx evil.jsonl").ok();
+    dir
 }
 
 #[test]
 fn an_id_opens_nothing_outside_of_the_corpus() {
-    let work = TestDir::new();
-    let absolute = path_outside(&work, "secret.txt");
-    drop(work);
+    let dir = TestDir::new();
+    let absolute = path_outside(&dir, "secret.txt");
+    drop(dir);
     for id in [
         "../secret.txt",
         "corpus/../secret.txt",
@@ -45,10 +45,10 @@ fn an_id_opens_nothing_outside_of_the_corpus() {
         "/etc/passwd",
         &absolute,
     ] {
-        let work = self::fixture(&[id]);
-        let absolute = path_outside(&work, "secret.txt");
-        symlink("../secret.txt", work.path("corpus/out")).unwrap();
-        symlink("..", work.path("corpus/up")).unwrap();
+        let dir = self::fixture(&[id]);
+        let absolute = path_outside(&dir, "secret.txt");
+        symlink("../secret.txt", dir.path("corpus/out")).unwrap();
+        symlink("..", dir.path("corpus/up")).unwrap();
         for (tool, arguments) in [
             ("dedup-query", "../idx essay.txt --passages"),
             ("dedup-query", "../idx essay.txt --passages --corpus ."),
@@ -62,23 +62,23 @@ fn an_id_opens_nothing_outside_of_the_corpus() {
             ("dedup-extract", "compare ../idx --corpus ."),
         ] {
             let ran =
-                work.shell(&format!("cd corpus && {tool} {arguments}; echo $? > ../status; cat page.html 2> /dev/null; rm -f page.html"));
+                dir.shell(&format!("cd corpus && {tool} {arguments}; echo $? > ../status; cat page.html 2> /dev/null; rm -f page.html"));
             let shown = ran.stdout().replace(&format!("{COPY} {SECRET}"), "");
             assert!(
                 !shown.contains("swordfish"),
                 "{tool} {arguments} {id}: {shown}"
             );
-            let status = String::from_utf8(work.read("status")).unwrap();
+            let status = String::from_utf8(dir.read("status")).unwrap();
             assert_eq!(
                 status.trim(),
                 "2",
                 "{tool} {arguments} {id} ({absolute}): {}",
                 ran.stderr()
             );
-            let said = ran.stderr();
+            let stderr = ran.stderr();
             assert!(
-                said.contains("leads out of the directory") || said.contains("No such file"),
-                "{tool} {arguments} {id}: {said}"
+                stderr.contains("leads out of the directory") || stderr.contains("No such file"),
+                "{tool} {arguments} {id}: {stderr}"
             );
         }
     }
@@ -86,66 +86,62 @@ fn an_id_opens_nothing_outside_of_the_corpus() {
 
 #[test]
 fn the_suggested_flag_for_absolute_ids_works() {
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         ("c/a.txt", format!("One. {COPY}")),
         ("essay.txt", format!("Two. {COPY}")),
     ]);
-    let root = path_outside(&work, "c");
-    work.run("dedup-index", &["build", "-q", "-o", "idx", &root])
+    let root = path_outside(&dir, "c");
+    dir.run("dedup-index", &["build", "-q", "-o", "idx", &root])
         .ok();
-    let ran = work.run("dedup-query", &["idx", "essay.txt", "--passages"]);
+    let ran = dir.run("dedup-query", &["idx", "essay.txt", "--passages"]);
     let expected = format!(
         "dedup-query: {root}/a.txt: leads out of the directory; say where the documents are with --corpus PATH\n"
     );
     assert_eq!((ran.code(), ran.stderr()), (2, expected));
     let found = records(
-        &work
-            .run(
-                "dedup-query",
-                &["idx", "essay.txt", "--passages", "--corpus", &root],
-            )
-            .ok(),
+        &dir.run(
+            "dedup-query",
+            &["idx", "essay.txt", "--passages", "--corpus", &root],
+        )
+        .ok(),
     );
     assert_eq!(found[0]["passages"][0]["tokens"], json!(22));
     // Relative paths without a flag, and paths through a link that was given.
-    work.run("dedup-index", &["build", "-q", "-o", "near", "c"])
+    dir.run("dedup-index", &["build", "-q", "-o", "near", "c"])
         .ok();
     assert_eq!(
         records(
-            &work
-                .run("dedup-query", &["near", "essay.txt", "--passages"])
+            &dir.run("dedup-query", &["near", "essay.txt", "--passages"])
                 .ok()
         )[0]["passages"][0]["tokens"],
         json!(22)
     );
-    symlink("c", work.path("link")).unwrap();
+    symlink("c", dir.path("link")).unwrap();
     assert_eq!(
         records(
-            &work
-                .run(
-                    "dedup-query",
-                    &["near", "essay.txt", "--passages", "--corpus", "."]
-                )
-                .ok()
+            &dir.run(
+                "dedup-query",
+                &["near", "essay.txt", "--passages", "--corpus", "."]
+            )
+            .ok()
         )[0]["passages"]
             .as_array()
             .unwrap()
             .len(),
         1
     );
-    work.run(
+    dir.run(
         "dedup-index",
         &["build", "-q", "-o", "relative", "--relative", "c"],
     )
     .ok();
     assert_eq!(
         records(
-            &work
-                .run(
-                    "dedup-query",
-                    &["relative", "essay.txt", "--passages", "--corpus", "link"]
-                )
-                .ok()
+            &dir.run(
+                "dedup-query",
+                &["relative", "essay.txt", "--passages", "--corpus", "link"]
+            )
+            .ok()
         )[0]["passages"][0]["tokens"],
         json!(22)
     );
@@ -154,45 +150,45 @@ fn the_suggested_flag_for_absolute_ids_works() {
 /// Reading any of these would never end, so the test is that the program ends.
 #[test]
 fn only_regular_files_are_opened() {
-    let work = fixture(&["pipe", "device", "corpus"]);
-    work.shell("mkfifo pipe").ok();
-    symlink("/dev/zero", work.path("device")).unwrap();
+    let dir = fixture(&["pipe", "device", "corpus"]);
+    dir.shell("mkfifo pipe").ok();
+    symlink("/dev/zero", dir.path("device")).unwrap();
     for arguments in [
         "dedup-query idx corpus/essay.txt --passages",
         "dedup-extract passages idx",
         "dedup-query idx corpus/essay.txt --html page.html",
     ] {
-        let ran = work.shell(&format!("timeout 60 {arguments}"));
+        let ran = dir.shell(&format!("timeout 60 {arguments}"));
         assert_eq!(ran.code(), 2, "{}", ran.stderr());
-        let said = ran.stderr();
+        let stderr = ran.stderr();
         assert!(
-            said.contains("pipe: not a regular file")
-                && said.contains("corpus: not a regular file"),
-            "{said}"
+            stderr.contains("pipe: not a regular file")
+                && stderr.contains("corpus: not a regular file"),
+            "{stderr}"
         );
         assert!(
-            said.contains("device: leads out of the directory"),
-            "{said}"
+            stderr.contains("device: leads out of the directory"),
+            "{stderr}"
         );
     }
 }
 
 #[test]
 fn a_text_that_differs_from_the_indexed_one_is_not_shown() {
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         ("a.txt", format!("One. {COPY}")),
         ("b.txt", format!("Two. {COPY}")),
         ("c.txt", format!("Three. {COPY}")),
     ]);
-    work.shell("dedup-index build -q -o idx a.txt b.txt").ok();
-    work.write("b.txt", format!("{COPY} {SECRET}"));
-    let said = |tool: &str| {
+    dir.shell("dedup-index build -q -o idx a.txt b.txt").ok();
+    dir.write("b.txt", format!("{COPY} {SECRET}"));
+    let message = |tool: &str| {
         format!(
             "{tool}: b.txt: the text is not the one that was indexed, and is left out; dedup-index sync brings the index up to date\n"
         )
     };
-    let ran = work.run("dedup-query", &["idx", "c.txt", "--passages"]);
-    assert_eq!((ran.code(), ran.stderr()), (2, said("dedup-query")));
+    let ran = dir.run("dedup-query", &["idx", "c.txt", "--passages"]);
+    assert_eq!((ran.code(), ran.stderr()), (2, message("dedup-query")));
     let of = |doc: &str| {
         records(&ran.0.stdout)
             .into_iter()
@@ -206,30 +202,30 @@ fn a_text_that_differs_from_the_indexed_one_is_not_shown() {
         ),
         (1, false)
     );
-    let ran = work.run("dedup-query", &["idx", "c.txt", "--html", "page.html"]);
-    assert_eq!((ran.code(), ran.stderr()), (2, said("dedup-query")));
-    let page = String::from_utf8(work.read("page.html")).unwrap();
+    let ran = dir.run("dedup-query", &["idx", "c.txt", "--html", "page.html"]);
+    assert_eq!((ran.code(), ran.stderr()), (2, message("dedup-query")));
+    let page = String::from_utf8(dir.read("page.html")).unwrap();
     assert!(page.contains("One. ") && !page.contains("swordfish"));
-    let ran = work.run("dedup-extract", &["report", "idx", "-o", "report"]);
+    let ran = dir.run("dedup-extract", &["report", "idx", "-o", "report"]);
     assert_eq!(
         (
             ran.code(),
             ran.stderr(),
-            work.path("report/pair-000001.html").exists()
+            dir.path("report/pair-000001.html").exists()
         ),
-        (2, said("dedup-extract"), false)
+        (2, message("dedup-extract"), false)
     );
     assert!(
-        String::from_utf8(work.read("report/index.html"))
+        String::from_utf8(dir.read("report/index.html"))
             .unwrap()
             .contains("or is not the one that was indexed")
     );
-    let blot = records(&work.run("dedup-blot", &["c.txt"]).ok())[1]["blots"][4]
+    let blot = records(&dir.run("dedup-blot", &["c.txt"]).ok())[1]["blots"][4]
         .as_str()
         .unwrap()
         .to_owned();
-    let ran = work.run("dedup-query", &["blot", "idx", &blot]);
-    assert_eq!((ran.code(), ran.stderr()), (2, said("dedup-query")));
+    let ran = dir.run("dedup-query", &["blot", "idx", &blot]);
+    assert_eq!((ran.code(), ran.stderr()), (2, message("dedup-query")));
     assert_eq!(
         records(&ran.0.stdout)
             .iter()
@@ -252,16 +248,16 @@ fn acts_on_a_terminal(c: char) -> bool {
 #[test]
 fn no_id_acts_on_a_terminal_or_leaves_its_cell() {
     let [one, two] = ["1", "2"].map(|end| format!("{HOSTILE}{end}"));
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         (
             "evil.jsonl",
             line(&one, COPY) + &line(&two, &format!("{COPY} Indeed.")) + &line("plain", COPY),
         ),
         ("doc.txt", COPY.to_owned()),
     ]);
-    work.shell("dedup-index build -q -o idx --dictionary evil.jsonl")
+    dir.shell("dedup-index build -q -o idx --dictionary evil.jsonl")
         .ok();
-    let blot = records(&work.run("dedup-blot", &["doc.txt"]).ok())[1]["blots"][0]
+    let blot = records(&dir.run("dedup-blot", &["doc.txt"]).ok())[1]["blots"][0]
         .as_str()
         .unwrap()
         .to_owned();
@@ -309,7 +305,7 @@ fn no_id_acts_on_a_terminal_or_leaves_its_cell() {
         "dedup-query history h --min-similarity 0.5 evil.jsonl",
     ];
     for command in commands.chain(others.map(str::to_owned)) {
-        let ran = work.shell(&command);
+        let ran = dir.shell(&command);
         assert_eq!(ran.stderr(), "", "{command}");
         let shown = ran.stdout();
         assert!(
@@ -336,7 +332,7 @@ fn no_id_acts_on_a_terminal_or_leaves_its_cell() {
         }
     }
     // A cell is the inside of a JSON string.
-    let table = work
+    let table = dir
         .run("dedup-extract", &["exact", "idx", "--format", "tsv"])
         .ok_text();
     let cells: Vec<String> = table
@@ -348,7 +344,7 @@ fn no_id_acts_on_a_terminal_or_leaves_its_cell() {
         .collect();
     assert_eq!(cells, [one.clone(), "plain".to_owned()]);
     // XML can express all but most control characters of ASCII, and escapes them.
-    let graph = work
+    let graph = dir
         .run("dedup-extract", &["graph", "idx", "--format", "graphml"])
         .ok_text();
     assert!(
@@ -360,12 +356,12 @@ fn no_id_acts_on_a_terminal_or_leaves_its_cell() {
 
 #[test]
 fn messages_escape_hostile_ids() {
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         ("evil.jsonl", line(HOSTILE, COPY)),
         ("twice.jsonl", line(HOSTILE, COPY) + &line(HOSTILE, "x")),
         ("doc.txt", format!("So: {COPY}")),
     ]);
-    work.shell("dedup-index build -q -o idx evil.jsonl").ok();
+    dir.shell("dedup-index build -q -o idx evil.jsonl").ok();
     for command in [
         "dedup-query idx doc.txt --passages",
         "dedup-query idx doc.txt --passages --corpus doc.txt",
@@ -377,15 +373,15 @@ fn messages_escape_hostile_ids() {
         "dedup-index build -o idx2 \"$(printf 'none\\302\\233')\"",
         "dedup-query \"$(printf 'none\\342\\200\\256')\" doc.txt",
     ] {
-        let ran = work.shell(command);
-        let said = ran.stderr();
+        let ran = dir.shell(command);
+        let stderr = ran.stderr();
         assert!(
-            ran.code() == 2 && !said.contains(acts_on_a_terminal),
-            "{command}: {said:?}"
+            ran.code() == 2 && !stderr.contains(acts_on_a_terminal),
+            "{command}: {stderr:?}"
         );
         assert!(
-            said.lines().all(|line| line.starts_with("dedup-")),
-            "{command}: {said}"
+            stderr.lines().all(|line| line.starts_with("dedup-")),
+            "{command}: {stderr}"
         );
     }
 }
@@ -393,17 +389,17 @@ fn messages_escape_hostile_ids() {
 #[test]
 fn pairs_of_files_with_equal_names_get_different_output_files() {
     let names = ["ann/essay.txt", "ben/essay.txt", "cid/essay.txt"];
-    let work = TestDir::with(&names.map(|name| (name, format!("{name} says. {COPY}"))));
-    work.write("pairs", "ann/essay.txt\tben/essay.txt\nann/essay.txt\tcid/essay.txt\nben/essay.txt\tcid/essay.txt\n");
-    work.shell("dedup-index build -q -o idx ann ben cid").ok();
-    work.run(
+    let dir = TestDir::with(&names.map(|name| (name, format!("{name} says. {COPY}"))));
+    dir.write("pairs", "ann/essay.txt\tben/essay.txt\nann/essay.txt\tcid/essay.txt\nben/essay.txt\tcid/essay.txt\n");
+    dir.shell("dedup-index build -q -o idx ann ben cid").ok();
+    dir.run(
         "dedup-query",
         &[
             "align", "--pairs", "pairs", "--format", "pan-xml", "-o", "query",
         ],
     )
     .ok();
-    work.run(
+    dir.run(
         "dedup-extract",
         &[
             "idx",
@@ -420,7 +416,7 @@ fn pairs_of_files_with_equal_names_get_different_output_files() {
     for directory in ["query", "extract"] {
         let mut ids = Vec::new();
         for name in ["essay-essay.xml", "essay-essay~2.xml", "essay-essay~3.xml"] {
-            let xml = String::from_utf8(work.read(&format!("{directory}/{name}"))).unwrap();
+            let xml = String::from_utf8(dir.read(&format!("{directory}/{name}"))).unwrap();
             let attribute = |name: &str| {
                 xml.split_once(&format!(" {name}=\""))
                     .unwrap()
@@ -444,21 +440,21 @@ fn pairs_of_files_with_equal_names_get_different_output_files() {
                 [names[1], names[2]]
             ]
         );
-        assert_eq!(std::fs::read_dir(work.path(directory)).unwrap().count(), 3);
+        assert_eq!(std::fs::read_dir(dir.path(directory)).unwrap().count(), 3);
     }
 }
 
 #[test]
 fn output_files_of_pairs_stay_in_their_directory() {
     let evil = "../../x/..\u{1b}[2J\u{202e}\n.txt";
-    let work = TestDir::with(&[(
+    let dir = TestDir::with(&[(
         "evil.jsonl",
         line(evil, COPY)
             + &line("..", &format!("{COPY} So."))
             + &line("/etc/passwd", &format!("{COPY} No.")),
     )]);
-    work.shell("dedup-index build -q -o idx evil.jsonl").ok();
-    work.run(
+    dir.shell("dedup-index build -q -o idx evil.jsonl").ok();
+    dir.run(
         "dedup-extract",
         &[
             "idx",
@@ -472,7 +468,7 @@ fn output_files_of_pairs_stay_in_their_directory() {
         ],
     )
     .ok();
-    let files = work.shell("find . -name '*.xml' | LC_ALL=C sort").ok_text();
+    let files = dir.shell("find . -name '*.xml' | LC_ALL=C sort").ok_text();
     assert_eq!(
         files,
         "./deep/xml/%2E.%1B[2J%E2%80%AE%0A-passwd.xml\n./deep/xml/--%2E.%1B[2J%E2%80%AE%0A.xml\n./deep/xml/--passwd.xml\n"

@@ -50,20 +50,20 @@ fn programs_write_and_read_the_streams_of_the_format_page() {
     else {
         panic!("other blocks than there were")
     };
-    let work = TestDir::with(&[("a", "Lorem, ipsum!")]);
+    let dir = TestDir::with(&[("a", "Lorem, ipsum!")]);
     let scheme = ["--scheme", "minhash:256"];
     assert_eq!(
-        work.run("dedup-blot", &[&scheme[..], &["a"]].concat())
+        dir.run("dedup-blot", &[&scheme[..], &["a"]].concat())
             .ok_text(),
         *prints
     );
     assert_eq!(
-        work.run("dedup-blot", &[&scheme[..], &["--binary", "a"]].concat())
+        dir.run("dedup-blot", &[&scheme[..], &["--binary", "a"]].concat())
             .ok(),
         bytes_of(print_bytes)
     );
     assert_eq!(
-        work.run_with("dedup-blot", &[], &bytes_of(print_bytes))
+        dir.run_with("dedup-blot", &[], &bytes_of(print_bytes))
             .ok_text(),
         *prints
     );
@@ -71,13 +71,13 @@ fn programs_write_and_read_the_streams_of_the_format_page() {
         ("dedup-tokenize", &["--spans"][..], tokens, token_bytes),
         ("dedup-blot", &["-k", "1", "--positions"], blots, blot_bytes),
     ] {
-        assert_eq!(work.run(tool, &[options, &["a"]].concat()).ok_text(), *text);
+        assert_eq!(dir.run(tool, &[options, &["a"]].concat()).ok_text(), *text);
         assert_eq!(
-            work.run(tool, &[options, &["--binary", "a"]].concat()).ok(),
+            dir.run(tool, &[options, &["--binary", "a"]].concat()).ok(),
             bytes_of(dump)
         );
         assert_eq!(
-            work.run_with(tool, &options[options.len() - 1..], &bytes_of(dump))
+            dir.run_with(tool, &options[options.len() - 1..], &bytes_of(dump))
                 .ok_text(),
             *text
         );
@@ -86,8 +86,8 @@ fn programs_write_and_read_the_streams_of_the_format_page() {
 
 #[test]
 fn golden_streams_are_read_and_written_unchanged() {
-    let work = TestDir::new();
-    symlink(root().join("testdata"), work.path("testdata")).unwrap();
+    let dir = TestDir::new();
+    symlink(root().join("testdata"), dir.path("testdata")).unwrap();
     for (tool, name, options) in [
         ("dedup-tokenize", "word-spans.tokens", &["--spans"][..]),
         (
@@ -139,7 +139,7 @@ fn golden_streams_are_read_and_written_unchanged() {
             "testdata/corpus"
         };
         let golden = root().join("testdata/golden/v1").join(name);
-        let made = work
+        let made = dir
             .run(
                 tool,
                 &[options, &["--keep-markup", "--binary", corpus]].concat(),
@@ -158,11 +158,11 @@ fn golden_streams_are_read_and_written_unchanged() {
             .filter(|option| ["--spans", "--positions"].contains(option))
             .copied()
             .collect::<Vec<_>>();
-        let text = work
+        let text = dir
             .run(tool, &[options, &["--keep-markup", corpus]].concat())
             .ok();
         assert!(
-            work.run(tool, &[detail, vec![golden.to_str().unwrap()]].concat())
+            dir.run(tool, &[detail, vec![golden.to_str().unwrap()]].concat())
                 .ok()
                 == text,
             "{name}"
@@ -173,10 +173,10 @@ fn golden_streams_are_read_and_written_unchanged() {
 /// Every program that reads prints of version 1 refuses them.
 #[test]
 fn prints_of_version_1_are_refused_with_a_remedy() {
-    let work = TestDir::new();
+    let dir = TestDir::new();
     let golden = root().join("testdata/golden/v1/minhash-256.prints");
-    fs::copy(golden, work.path("old.prints")).unwrap();
-    let told = "old.prints: scheme is 'word@18.0 minhash:256', version 1 of the prints, whose bits depend on one another; \
+    fs::copy(golden, dir.path("old.prints")).unwrap();
+    let message = "old.prints: scheme is 'word@18.0 minhash:256', version 1 of the prints, whose bits depend on one another; \
                 this program reads version 2 (minhash:256@2): make the prints again from the documents\n";
     for (tool, arguments) in [
         ("dedup-blot", &["old.prints"][..]),
@@ -185,18 +185,21 @@ fn prints_of_version_1_are_refused_with_a_remedy() {
             &["history", "h", "--min-similarity", "1", "old.prints"],
         ),
     ] {
-        let ran = work.run(tool, arguments);
-        assert_eq!((ran.code(), ran.stderr()), (2, format!("{tool}: {told}")));
+        let ran = dir.run(tool, arguments);
+        assert_eq!(
+            (ran.code(), ran.stderr()),
+            (2, format!("{tool}: {message}"))
+        );
     }
-    assert!(!work.path("h").exists());
+    assert!(!dir.path("h").exists());
 }
 
 /// The golden index is read, and a new build has its bytes.
 #[test]
 fn the_golden_index_is_read_and_reproduced() {
-    let (work, golden) = (TestDir::new(), root().join("testdata/golden/v3/corpus.idx"));
-    symlink(root().join("testdata/corpus"), work.path("corpus")).unwrap();
-    work.run(
+    let (dir, golden) = (TestDir::new(), root().join("testdata/golden/v3/corpus.idx"));
+    symlink(root().join("testdata/corpus"), dir.path("corpus")).unwrap();
+    dir.run(
         "dedup-index",
         &[
             "build",
@@ -210,18 +213,18 @@ fn the_golden_index_is_read_and_reproduced() {
     )
     .ok();
     if std::env::var_os("UPDATE_GOLDEN").is_some() && !golden.exists() {
-        work.shell(&format!(
+        dir.shell(&format!(
             "mkdir -p {0} && rmdir {0} && cp -r made.idx {0}",
             golden.display()
         ))
         .ok();
     }
-    work.shell(&format!(
+    dir.shell(&format!(
         "diff -r made.idx {0} && dedup-index verify {0}",
         golden.display()
     ))
     .ok();
-    work.shell(&format!("dedup-index dump {0} | dedup-index build -o again.idx --parts 2 && diff -r made.idx again.idx", golden.display()))
+    dir.shell(&format!("dedup-index dump {0} | dedup-index build -o again.idx --parts 2 && diff -r made.idx again.idx", golden.display()))
         .ok();
 }
 
@@ -291,21 +294,21 @@ fn sessions(page: &str) -> Vec<(String, String)> {
 
 #[test]
 fn the_examples_of_the_readme_give_the_output_shown() {
-    let work = TestDir::new();
+    let dir = TestDir::new();
     for name in ["testdata", "scripts"] {
-        symlink(root().join(name), work.path(name)).unwrap();
+        symlink(root().join(name), dir.path(name)).unwrap();
     }
     let sessions = sessions(&read("README.md"));
     assert!(sessions.len() > 5);
     for (command, expected) in sessions {
-        let ran = work.shell(&format!("set -o pipefail; {command}"));
+        let ran = dir.shell(&format!("set -o pipefail; {command}"));
         assert_eq!(ran.stdout() + &ran.stderr(), expected, "$ {command}");
     }
 }
 
 /// The commands in the examples of a program's help.
-pub fn examples(work: &TestDir, tool: &str) -> Vec<String> {
-    let help = work.run(tool, &["--help"]).ok_text();
+pub fn examples(dir: &TestDir, tool: &str) -> Vec<String> {
+    let help = dir.run(tool, &["--help"]).ok_text();
     let examples = help.split("Examples:\n").nth(1).unwrap().lines();
     examples
         .take_while(|line| !line.is_empty())
@@ -337,26 +340,26 @@ fn the_examples_of_help_and_manual_run() {
         "dedup-query",
         "dedup-shard",
     ] {
-        let work = TestDir::with(&files);
-        work.shell("echo '{\"id\":\"article-17\",\"text\":\"x\"}' | zstd -q > articles.jsonl.zst; gzip genomes.fa")
+        let dir = TestDir::with(&files);
+        dir.shell("echo '{\"id\":\"article-17\",\"text\":\"x\"}' | zstd -q > articles.jsonl.zst; gzip genomes.fa")
             .ok();
         if tool == "dedup-query" {
-            work.shell("dedup-index build -o my.idx corpus").ok();
-            work.shell("dedup-spex -q -o shared.idx essay.txt source.txt")
+            dir.shell("dedup-index build -o my.idx corpus").ok();
+            dir.shell("dedup-spex -q -o shared.idx essay.txt source.txt")
                 .ok();
         }
-        let examples = examples(&work, tool);
+        let examples = examples(&dir, tool);
         assert!(examples.len() >= 4);
         for example in examples {
             if example.contains(" serve ") {
                 continue;
             }
-            let said = work
+            let output = dir
                 .shell(&format!("set -o pipefail; {example} > /dev/null"))
                 .stderr();
-            assert_eq!(said, "", "{example}");
+            assert_eq!(output, "", "{example}");
         }
-        let page = work.run(tool, &["--generate", "man"]).ok_text();
+        let page = dir.run(tool, &["--generate", "man"]).ok_text();
         assert!(
             page == read(&format!("man/{tool}.1")),
             "man/{tool}.1 is not current; run make man"

@@ -7,7 +7,7 @@ use std::process::Command;
 const ESSAY: &str = "The keeper of the light wrote every evening into a large black book what ships had passed and how the wind had turned since noon.";
 
 /// Runs an example that `cargo test` has built.
-fn example(work: &TestDir, name: &str, arguments: &[&str]) -> RunResult {
+fn example(dir: &TestDir, name: &str, arguments: &[&str]) -> RunResult {
     let programs = cargo_bin("dedup-query");
     let program = programs.with_file_name("examples").join(name);
     assert!(
@@ -16,15 +16,15 @@ fn example(work: &TestDir, name: &str, arguments: &[&str]) -> RunResult {
         program.display()
     );
     let mut command = Command::new(program);
-    command.args(arguments).current_dir(work.dir.path());
+    command.args(arguments).current_dir(dir.temp.path());
     RunResult(command.output().unwrap())
 }
 
 #[test]
 fn align_texts_prints_the_passages() {
     let other = format!("Nobody knows why. {ESSAY} Then he slept.");
-    let work = TestDir::with(&[("a.txt", ESSAY), ("b.txt", &other)]);
-    let printed = example(&work, "align_texts", &["a.txt", "b.txt"]).ok_text();
+    let dir = TestDir::with(&[("a.txt", ESSAY), ("b.txt", &other)]);
+    let printed = example(&dir, "align_texts", &["a.txt", "b.txt"]).ok_text();
     let expected = "verbatim, 25 words, score 1.00: bytes 0-129 are bytes 18-147 of the other\n";
     assert_eq!(printed, expected);
 }
@@ -32,14 +32,14 @@ fn align_texts_prints_the_passages() {
 #[test]
 fn build_index_and_query_index_work_together() {
     let other = format!("{ESSAY} Then he slept until the morning came and went again.");
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         ("docs/a.txt", other.as_str()),
         ("docs/b.txt", "Something else."),
         ("essay.txt", ESSAY),
     ]);
-    let built = example(&work, "build_index", &["my.idx", "docs"]).ok_text();
+    let built = example(&dir, "build_index", &["my.idx", "docs"]).ok_text();
     assert_eq!(built, "my.idx: 2 documents\n");
-    let answer = example(&work, "query_index", &["my.idx", "essay.txt"]).ok_text();
+    let answer = example(&dir, "query_index", &["my.idx", "essay.txt"]).ok_text();
     assert!(answer.starts_with("{\"doc\":\"essay.txt\""), "{answer}");
     assert!(answer.contains("\"doc\":\"docs/a.txt\""), "{answer}");
     assert!(!answer.contains("docs/b.txt"), "{answer}");
@@ -47,11 +47,11 @@ fn build_index_and_query_index_work_together() {
 
 #[test]
 fn read_stream_reads_ndjson_and_binary() {
-    let work = TestDir::with(&[("essay.txt", ESSAY)]);
-    work.shell("dedup-blot essay.txt >blots.ndjson && dedup-blot --binary essay.txt >blots.bin")
+    let dir = TestDir::with(&[("essay.txt", ESSAY)]);
+    dir.shell("dedup-blot essay.txt >blots.ndjson && dedup-blot --binary essay.txt >blots.bin")
         .ok();
     for stream in ["blots.ndjson", "blots.bin"] {
-        let printed = example(&work, "read_stream", &[stream]).ok_text();
+        let printed = example(&dir, "read_stream", &[stream]).ok_text();
         assert_eq!(printed, "essay.txt: 18 distinct blots\n", "{stream}");
     }
 }
@@ -59,15 +59,15 @@ fn read_stream_reads_ndjson_and_binary() {
 /// The generators for benchmarks give the same bytes every time.
 #[test]
 fn generators_are_deterministic() {
-    let work = TestDir::new();
-    let few = example(&work, "synthetic_corpus", &["3"]).ok_text();
-    let more = example(&work, "synthetic_corpus", &["5"]).ok_text();
+    let dir = TestDir::new();
+    let few = example(&dir, "synthetic_corpus", &["3"]).ok_text();
+    let more = example(&dir, "synthetic_corpus", &["5"]).ok_text();
     assert_eq!((few.lines().count(), more.lines().count()), (3, 5));
     assert!(more.starts_with(&few));
-    work.write("real.txt", "some words of a text that has a print");
-    work.shell("dedup-blot -q --scheme minhash:256 real.txt >prints")
+    dir.write("real.txt", "some words of a text that has a print");
+    dir.shell("dedup-blot -q --scheme minhash:256 real.txt >prints")
         .ok();
-    let prints = |seed| example(&work, "random_prints", &["prints", "4", seed]).ok_text();
+    let prints = |seed| example(&dir, "random_prints", &["prints", "4", seed]).ok_text();
     assert_eq!(prints("1"), prints("1"));
     assert_eq!(prints("1").lines().count(), 6);
 }

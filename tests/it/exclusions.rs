@@ -19,16 +19,16 @@ fn fixture() -> TestDir {
     let source = format!(
         "{HANDOUT}\n\nOn glaciers. {COPY} And on bread: {QUOTATION} Nothing more.\n\n{LIST}"
     );
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         ("essay.txt", essay),
         ("source.txt", source),
         ("handout/3.txt", HANDOUT.to_owned()),
         ("pairs", "essay.txt\tsource.txt\n".to_owned()),
     ]);
-    work.shell("dedup-index build -q -o my.idx source.txt").ok();
-    work.shell("dedup-index build -q -o two.idx essay.txt source.txt")
+    dir.shell("dedup-index build -q -o my.idx source.txt").ok();
+    dir.shell("dedup-index build -q -o two.idx essay.txt source.txt")
         .ok();
-    work
+    dir
 }
 
 const ALL: [&str; 6] = [
@@ -46,8 +46,8 @@ fn words(text: &str) -> usize {
         .count()
 }
 
-fn texts(work: &TestDir, record: &Value) -> Vec<String> {
-    let essay = String::from_utf8(work.read("essay.txt")).unwrap();
+fn texts(dir: &TestDir, record: &Value) -> Vec<String> {
+    let essay = String::from_utf8(dir.read("essay.txt")).unwrap();
     let span = |passage: &Value| {
         essay
             [passage["a"][0].as_u64().unwrap() as usize..passage["a"][1].as_u64().unwrap() as usize]
@@ -63,7 +63,7 @@ fn texts(work: &TestDir, record: &Value) -> Vec<String> {
 
 #[test]
 fn word_counts_report_each_exclusion() {
-    let work = fixture();
+    let dir = fixture();
     let counted = words(COPY) + words("My answer. As it is said That is all");
     let essay = json!({
         "words": counted + words(HANDOUT) + words(LIST) + words(QUOTATION),
@@ -71,7 +71,7 @@ fn word_counts_report_each_exclusion() {
         "counted": counted, "matched": words(COPY), "share": (1e6 * words(COPY) as f64 / counted as f64).round() / 1e6,
     });
     // Only base text is excluded from a source.
-    let all = words(&String::from_utf8(work.read("source.txt")).unwrap());
+    let all = words(&String::from_utf8(dir.read("source.txt")).unwrap());
     let source = json!({
         "words": all, "excluded": {"base": words(HANDOUT), "bibliography": 0, "quotes": 0}, "counted": all - words(HANDOUT),
         "matched": words(COPY), "share": (1e6 * words(COPY) as f64 / (all - words(HANDOUT)) as f64).round() / 1e6,
@@ -80,22 +80,21 @@ fn word_counts_report_each_exclusion() {
         &["align", "--pairs", "pairs"][..],
         &["my.idx", "essay.txt", "--passages"],
     ] {
-        let found = records(&work.run("dedup-query", &[arguments, &ALL].concat()).ok());
+        let found = records(&dir.run("dedup-query", &[arguments, &ALL].concat()).ok());
         assert_eq!(found.len(), 1);
         assert_eq!(
             (&found[0]["a_words"], &found[0]["b_words"]),
             (&essay, &source),
             "{arguments:?}"
         );
-        assert_eq!(texts(&work, &found[0]), [COPY]);
+        assert_eq!(texts(&dir, &found[0]), [COPY]);
     }
     let pair = &records(
-        &work
-            .run(
-                "dedup-query",
-                &[&["align", "--pairs", "pairs"], &ALL[..]].concat(),
-            )
-            .ok(),
+        &dir.run(
+            "dedup-query",
+            &[&["align", "--pairs", "pairs"], &ALL[..]].concat(),
+        )
+        .ok(),
     )[0];
     assert_eq!(
         (&pair["a_in_b"], &pair["b_in_a"]),
@@ -104,12 +103,11 @@ fn word_counts_report_each_exclusion() {
     // Neither document of a pair is the source, so what one of them quotes or lists is excluded for
     // both.
     let found = records(
-        &work
-            .run(
-                "dedup-extract",
-                &[&["two.idx", "--passages"], &ALL[..]].concat(),
-            )
-            .ok(),
+        &dir.run(
+            "dedup-extract",
+            &[&["two.idx", "--passages"], &ALL[..]].concat(),
+        )
+        .ok(),
     );
     assert_eq!(found[0]["base"], json!(["handout"]));
     assert_eq!(found[1]["a_words"], essay);
@@ -117,11 +115,10 @@ fn word_counts_report_each_exclusion() {
         found[1]["b_words"]["excluded"],
         json!({"base": words(HANDOUT), "bibliography": words(LIST), "quotes": 0})
     );
-    assert_eq!(texts(&work, &found[1]), [COPY]);
+    assert_eq!(texts(&dir, &found[1]), [COPY]);
     // Without exclusions the record has no word counts.
     let plain = &records(
-        &work
-            .run("dedup-query", &["my.idx", "essay.txt", "--passages"])
+        &dir.run("dedup-query", &["my.idx", "essay.txt", "--passages"])
             .ok(),
     )[0];
     assert!(plain.get("a_words").is_none());
@@ -129,13 +126,13 @@ fn word_counts_report_each_exclusion() {
 
 #[test]
 fn each_flag_excludes_its_own_kind_of_passage() {
-    let work = fixture();
+    let dir = fixture();
     let found = |arguments: &[&str]| {
-        let ran = work.run(
+        let ran = dir.run(
             "dedup-query",
             &[&["align", "--pairs", "pairs"], arguments].concat(),
         );
-        texts(&work, &records(&ran.0.stdout)[0])
+        texts(&dir, &records(&ran.0.stdout)[0])
     };
     let has = |found: &[String], text: &str| {
         found
@@ -161,17 +158,17 @@ fn each_flag_excludes_its_own_kind_of_passage() {
 
 #[test]
 fn a_match_without_remaining_passages_is_dropped() {
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         ("a.txt", format!("I quote: “{QUOTATION}” So.")),
         ("b.txt", format!("{QUOTATION} More.")),
         ("c.txt", format!("{HANDOUT} Mine.")),
         ("d.txt", format!("{HANDOUT} His own.")),
         ("base.txt", HANDOUT.to_owned()),
     ]);
-    work.shell("dedup-index build -q -o my.idx a.txt b.txt c.txt d.txt")
+    dir.shell("dedup-index build -q -o my.idx a.txt b.txt c.txt d.txt")
         .ok();
     let pairs = |arguments: &[&str]| {
-        let out = work
+        let out = dir
             .run("dedup-extract", &[&["my.idx"], arguments].concat())
             .ok();
         records(&out)
@@ -190,7 +187,7 @@ fn a_match_without_remaining_passages_is_dropped() {
         std::slice::from_ref(&cd)
     );
     assert_eq!(pairs(&["--base", "base.txt"]), std::slice::from_ref(&ab));
-    let asked = |arguments: &[&str]| work.run("dedup-query", &[&["my.idx"], arguments].concat());
+    let asked = |arguments: &[&str]| dir.run("dedup-query", &[&["my.idx"], arguments].concat());
     assert_eq!(
         asked(&["a.txt", "--passages", "--exclude-quotes", "--group-by", "1"]).code(),
         1
@@ -214,13 +211,13 @@ fn a_match_without_remaining_passages_is_dropped() {
 
 #[test]
 fn html_pages_report_the_exclusions() {
-    let work = fixture();
-    work.run(
+    let dir = fixture();
+    dir.run(
         "dedup-query",
         &[&["align", "--pairs", "pairs", "--html", "report"], &ALL[..]].concat(),
     )
     .ok();
-    work.run(
+    dir.run(
         "dedup-query",
         &[&["my.idx", "essay.txt", "--html", "essay.html"], &ALL[..]].concat(),
     )
@@ -229,7 +226,7 @@ fn html_pages_report_the_exclusions() {
         ("report/pair-000001.html", "the first text"),
         ("essay.html", "the document"),
     ] {
-        let page = String::from_utf8(work.read(page)).unwrap();
+        let page = String::from_utf8(dir.read(page)).unwrap();
         assert!(page.contains(&format!(
             "The list of references of {judged} does not count."
         )));
@@ -242,6 +239,6 @@ fn html_pages_report_the_exclusions() {
             assert!(page.contains(part), "{part}");
         }
     }
-    let overview = String::from_utf8(work.read("report/index.html")).unwrap();
+    let overview = String::from_utf8(dir.read("report/index.html")).unwrap();
     assert!(overview.contains("Passages of fewer than 12 words"));
 }

@@ -8,21 +8,21 @@ use crate::{
 
 /// An index of testdata/corpus.
 fn demo_index(options: &str) -> TestDir {
-    let work = TestDir::new();
+    let dir = TestDir::new();
     let corpus = root().join("testdata/corpus");
-    work.shell(&format!(
+    dir.shell(&format!(
         "dedup-index build -o i --relative {options} {}",
         corpus.display()
     ))
     .ok();
-    work
+    dir
 }
 
 #[test]
 fn pairs_are_written_as_tsv_and_ndjson() {
-    let work = demo_index("");
+    let dir = demo_index("");
     assert_eq!(
-        work.run("dedup-extract", &["i", "--format", "tsv"])
+        dir.run("dedup-extract", &["i", "--format", "tsv"])
             .ok_text(),
         "a\tb\tshared\ta_in_b\tb_in_a\tscore\n\
          essays/gettysburg-telegram.txt\tessays/gettysburg.txt\t265\t1\t1\t1\n\
@@ -31,7 +31,7 @@ fn pairs_are_written_as_tsv_and_ndjson() {
          ferry-april\tferry-march-reprint\t62\t0.579439\t0.568807\t0.579439\n\
          ferry-march\tferry-march-reprint\t109\t1\t1\t1\n"
     );
-    let json = work
+    let json = dir
         .run(
             "dedup-extract",
             &["i", "--score", "jaccard", "--threshold", "0.55"],
@@ -83,9 +83,9 @@ fn a_table_has_both_directions() {
 
 #[test]
 fn clusters_name_what_is_dropped_and_why() {
-    let work = demo_index("");
+    let dir = demo_index("");
     assert_eq!(
-        work.run(
+        dir.run(
             "dedup-extract",
             &["clusters", "i", "--keep", "longest", "--format", "tsv"]
         )
@@ -99,7 +99,7 @@ fn clusters_name_what_is_dropped_and_why() {
          3\tferry-april\t0\tferry-march\t62\t0.579439\n\
          3\tferry-march-reprint\t0\tferry-march\t109\t1\n"
     );
-    let shortest = work
+    let shortest = dir
         .run("dedup-extract", &["clusters", "i", "--keep", "shortest"])
         .ok_text();
     assert_eq!(
@@ -112,20 +112,20 @@ fn clusters_name_what_is_dropped_and_why() {
 
 #[test]
 fn exact_groups_and_blots_are_written() {
-    let work = demo_index("");
+    let dir = demo_index("");
     assert_eq!(
-        work.run("dedup-extract", &["exact", "i", "--format", "tsv"])
+        dir.run("dedup-extract", &["exact", "i", "--format", "tsv"])
             .ok_text(),
         "group\tdoc\n1\tessays/gettysburg-telegram.txt\n1\tessays/gettysburg.txt\n2\tferry-march\n2\tferry-march-reprint\n"
     );
     assert_eq!(
-        work.run("dedup-extract", &["exact", "i"])
+        dir.run("dedup-extract", &["exact", "i"])
             .ok_text()
             .lines()
             .nth(1),
         Some(r#"{"group":2,"size":2,"tokens":116,"docs":["ferry-march","ferry-march-reprint"]}"#)
     );
-    let blots = work
+    let blots = dir
         .run("dedup-extract", &["blots", "i", "--format", "tsv"])
         .ok_text();
     assert_eq!(
@@ -135,7 +135,7 @@ fn exact_groups_and_blots_are_written() {
             "044f5700\t3\t[\"essays/harbour-inspection.txt\",\"essays/tides-revised.txt\",\"essays/tides.txt\"]"
         ]
     );
-    let few = work
+    let few = dir
         .run(
             "dedup-extract",
             &["blots", "i", "--format", "tsv", "--memory", "1"],
@@ -146,52 +146,52 @@ fn exact_groups_and_blots_are_written() {
 
 #[test]
 fn graphs_are_well_formed() {
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         (
             "say \"hi\" & <bye>\\",
             "one two three four five six seven eight nine",
         ),
         ("b", "One two three four five six seven eight nine ten"),
     ]);
-    work.shell("dedup-index build -o i b say*").ok();
+    dir.shell("dedup-index build -o i b say*").ok();
     assert_eq!(
-        work.run("dedup-extract", &["graph", "i"]).ok_text(),
+        dir.run("dedup-extract", &["graph", "i"]).ok_text(),
         "graph dedup {\n  d0 [label=\"b\" tokens=10];\n  d1 [label=\"say \\\"hi\\\" &amp; <bye>\\\\\" tokens=9];\n  \
          d0 -- d1 [shared=2 a_in_b=0.666667 b_in_a=1 score=1];\n}\n"
     );
-    let graphml = work
+    let graphml = dir
         .run("dedup-extract", &["graph", "i", "--format", "graphml"])
         .ok_text();
     assert!(
         graphml.contains("<data key=\"label\">say &quot;hi&quot; &amp; &lt;bye&gt;\\</data>"),
         "{graphml}"
     );
-    work.write("g.xml", graphml);
-    let checked = work.shell("python3 -c 'import sys, xml.dom.minidom as x; d = x.parse(\"g.xml\"); print(len(d.getElementsByTagName(\"node\")), len(d.getElementsByTagName(\"edge\")))'");
+    dir.write("g.xml", graphml);
+    let checked = dir.shell("python3 -c 'import sys, xml.dom.minidom as x; d = x.parse(\"g.xml\"); print(len(d.getElementsByTagName(\"node\")), len(d.getElementsByTagName(\"edge\")))'");
     assert_eq!(checked.ok_text(), "2 1\n");
 }
 
 #[test]
 fn ids_with_tabs_and_line_breaks_stay_in_their_column() {
     let text = "one two three four five six seven eight nine";
-    let work = TestDir::new();
+    let dir = TestDir::new();
     let line = |id: &str| {
         format!(
             "{{\"id\":{},\"text\":\"{text}\"}}\n",
             serde_json::to_string(id).unwrap()
         )
     };
-    work.write("c.jsonl", line("a\tb\nc\\d\"e") + &line("\"quoted\""));
-    work.run("dedup-index", &["build", "-o", "i", "c.jsonl"])
+    dir.write("c.jsonl", line("a\tb\nc\\d\"e") + &line("\"quoted\""));
+    dir.run("dedup-index", &["build", "-o", "i", "c.jsonl"])
         .ok();
-    let table = work
+    let table = dir
         .run("dedup-extract", &["i", "--format", "tsv"])
         .ok_text();
     assert_eq!(
         table,
         "a\tb\tshared\ta_in_b\tb_in_a\tscore\n\\\"quoted\\\"\ta\\tb\\nc\\\\d\\\"e\t2\t1\t1\t1\n"
     );
-    let pair = &records(&work.run("dedup-extract", &["i"]).ok())[0];
+    let pair = &records(&dir.run("dedup-extract", &["i"]).ok())[0];
     assert_eq!(
         (pair["a"].as_str(), pair["b"].as_str()),
         (Some("\"quoted\""), Some("a\tb\nc\\d\"e"))
@@ -200,15 +200,15 @@ fn ids_with_tabs_and_line_breaks_stay_in_their_column() {
 
 #[test]
 fn estimates_from_selected_blots_are_marked() {
-    let work = demo_index("--select mod:2");
-    let pairs = records(&work.run("dedup-extract", &["i"]).ok());
+    let dir = demo_index("--select mod:2");
+    let pairs = records(&dir.run("dedup-extract", &["i"]).ok());
     assert!(
         !pairs.is_empty()
             && pairs
                 .iter()
                 .all(|pair| pair["estimate"] == true && pair["shared"].as_u64().unwrap() % 2 == 0)
     );
-    let table = work
+    let table = dir
         .run("dedup-extract", &["table", "i", "--format", "tsv"])
         .ok_text();
     assert!(
@@ -216,12 +216,11 @@ fn estimates_from_selected_blots_are_marked() {
             && table.lines().skip(1).all(|line| line.ends_with("\ttrue"))
     );
     let scored = records(
-        &work
-            .run(
-                "dedup-extract",
-                &["i", "--score", "s1", "--threshold", "250"],
-            )
-            .ok(),
+        &dir.run(
+            "dedup-extract",
+            &["i", "--score", "s1", "--threshold", "250"],
+        )
+        .ok(),
     );
     assert!(
         scored
@@ -233,15 +232,15 @@ fn estimates_from_selected_blots_are_marked() {
 
 #[test]
 fn documents_without_blots_are_exact_duplicates_and_nothing_else() {
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         ("c/a", ""),
         ("c/b", "…"),
         ("c/c", "some words"),
         ("c/d", "Some words!"),
     ]);
-    work.run("dedup-index", &["build", "-o", "i", "c"]).ok();
+    dir.run("dedup-index", &["build", "-o", "i", "c"]).ok();
     assert_eq!(
-        work.run(
+        dir.run(
             "dedup-extract",
             &["i", "--threshold", "0", "--format", "tsv"]
         )
@@ -249,7 +248,7 @@ fn documents_without_blots_are_exact_duplicates_and_nothing_else() {
         "a\tb\tshared\ta_in_b\tb_in_a\tscore\nc/c\tc/d\t1\t1\t1\t1\n"
     );
     assert_eq!(
-        work.run("dedup-extract", &["exact", "i", "--format", "tsv"])
+        dir.run("dedup-extract", &["exact", "i", "--format", "tsv"])
             .ok_text(),
         "group\tdoc\n1\tc/a\n1\tc/b\n2\tc/c\n2\tc/d\n"
     );
@@ -257,27 +256,27 @@ fn documents_without_blots_are_exact_duplicates_and_nothing_else() {
 
 #[test]
 fn a_damaged_index_gives_an_error_or_the_right_result() {
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         ("c/a", "some words that are copied into another text"),
         ("c/b", "some words that are copied into another text too"),
         ("c/c", "Some words that are copied into another text!"),
     ]);
-    work.run("dedup-index", &["build", "-o", "i", "c"]).ok();
+    dir.run("dedup-index", &["build", "-o", "i", "c"]).ok();
     let commands = [&["i"][..], &["clusters", "i"], &["blots", "i"]];
-    let whole = commands.map(|arguments| work.run("dedup-extract", arguments).ok());
+    let whole = commands.map(|arguments| dir.run("dedup-extract", arguments).ok());
     for name in [
         "000001.000.part",
         "000001.docs",
         "000001.sets",
         "manifest.json",
     ] {
-        let bytes = work.read(&format!("i/{name}"));
+        let bytes = dir.read(&format!("i/{name}"));
         for at in (0..bytes.len()).step_by(23) {
             let mut altered = bytes.clone();
             altered[at] ^= 1 << (at % 8);
             for damage in [altered, bytes[..at].to_vec()] {
-                work.write(&format!("i/{name}"), damage);
-                let ran = work.run("dedup-extract", commands[at % 3]);
+                dir.write(&format!("i/{name}"), damage);
+                let ran = dir.run("dedup-extract", commands[at % 3]);
                 assert!(
                     ran.code() == 2 || ran.0.stdout == whole[at % 3],
                     "{name} {at}"
@@ -289,13 +288,13 @@ fn a_damaged_index_gives_an_error_or_the_right_result() {
                 );
             }
         }
-        work.write(&format!("i/{name}"), bytes);
+        dir.write(&format!("i/{name}"), bytes);
     }
 }
 
 #[test]
 fn contradictory_options_are_refused() {
-    let work = demo_index("");
+    let dir = demo_index("");
     for (arguments, message) in [
         (
             &["none"][..],
@@ -330,7 +329,7 @@ fn contradictory_options_are_refused() {
             "dedup-extract: --threshold 7%: s1 is a count, not a share; give a number such as 20\n",
         ),
     ] {
-        let ran = work.run("dedup-extract", arguments);
+        let ran = dir.run("dedup-extract", arguments);
         assert_eq!(
             (ran.code(), ran.stdout().as_str()),
             (2, ""),
@@ -360,7 +359,7 @@ fn contradictory_options_are_refused() {
             "2 is not a share from 0 to 1, or from 0% to 100%",
         ),
     ] {
-        let ran = work.run("dedup-extract", &[&arguments[..], &["i"]].concat());
+        let ran = dir.run("dedup-extract", &[&arguments[..], &["i"]].concat());
         assert_eq!(
             (ran.code(), ran.stdout().as_str()),
             (2, ""),
@@ -368,7 +367,7 @@ fn contradictory_options_are_refused() {
         );
         assert!(ran.stderr().contains(message), "{}", ran.stderr());
     }
-    work.write("hosts", "localhost slots=2\n");
+    dir.write("hosts", "localhost slots=2\n");
     for tool in [
         &["dedup-query", "i", "--threshold", "50"][..],
         &[
@@ -384,7 +383,7 @@ fn contradictory_options_are_refused() {
             ".",
         ],
     ] {
-        let ran = work.run(tool[0], &tool[1..]);
+        let ran = dir.run(tool[0], &tool[1..]);
         assert_eq!(ran.code(), 2);
         assert!(
             ran.stderr()
@@ -394,11 +393,11 @@ fn contradictory_options_are_refused() {
         );
     }
     let [share, percent] = ["0.58", "58%"].map(|threshold| {
-        work.run("dedup-extract", &["i", "--threshold", threshold])
+        dir.run("dedup-extract", &["i", "--threshold", threshold])
             .ok_text()
     });
     assert_eq!((share.lines().count(), &share), (3, &percent));
-    let ran = work.shell("dedup-extract i > /dev/full");
+    let ran = dir.shell("dedup-extract i > /dev/full");
     assert_eq!(
         (ran.code(), ran.stderr().as_str()),
         (
@@ -406,27 +405,27 @@ fn contradictory_options_are_refused() {
             "dedup-extract: stdout: No space left on device (os error 28)\n"
         )
     );
-    let closed = work.shell("dedup-extract blots i | head -1 > /dev/null; echo ${PIPESTATUS[0]}");
+    let closed = dir.shell("dedup-extract blots i | head -1 > /dev/null; echo ${PIPESTATUS[0]}");
     assert_eq!(closed.ok_text(), "0\n");
 }
 
 #[test]
 fn the_examples_in_the_help_run_and_the_man_page_is_current() {
-    let work = demo_index("");
+    let dir = demo_index("");
     let articles = root().join("testdata/corpus/formats/articles.jsonl");
-    work.shell(&format!(
+    dir.shell(&format!(
         "mv i my.idx; zstd -q -c {} > articles.jsonl.zst",
         articles.display()
     ))
     .ok();
     let corpus = root().join("testdata/corpus");
-    std::os::unix::fs::symlink(&corpus, work.path("corpus")).unwrap();
-    std::os::unix::fs::symlink(corpus.join("essays"), work.path("essays")).unwrap();
-    work.write("template.txt", "some words");
-    let examples = examples(&work, "dedup-extract");
+    std::os::unix::fs::symlink(&corpus, dir.path("corpus")).unwrap();
+    std::os::unix::fs::symlink(corpus.join("essays"), dir.path("essays")).unwrap();
+    dir.write("template.txt", "some words");
+    let examples = examples(&dir, "dedup-extract");
     assert!(examples.len() >= 12);
     for example in examples {
-        let ran = work.shell(&format!("{example} > /dev/null"));
+        let ran = dir.shell(&format!("{example} > /dev/null"));
         assert_eq!(ran.code(), 0, "{example}: {}", ran.stderr());
         // Verbs that read documents end with an account of the input.
         assert!(
@@ -437,7 +436,7 @@ fn the_examples_in_the_help_run_and_the_man_page_is_current() {
             ran.stderr()
         );
     }
-    let page = work.run("dedup-extract", &["--generate", "man"]).ok_text();
+    let page = dir.run("dedup-extract", &["--generate", "man"]).ok_text();
     assert!(
         page == std::fs::read_to_string(root().join("man/dedup-extract.1")).unwrap(),
         "man/dedup-extract.1 is not current; run make man"
@@ -496,38 +495,38 @@ proptest::proptest! {
         steps in proptest::collection::vec((proptest::bool::ANY, proptest::collection::vec((0_usize..14, 0_u32..12), 1..5)), 1..4),
         top in 1_usize..6, max_df in proptest::option::of(1_u32..6), with_ranks in proptest::bool::ANY, select in proptest::sample::select(vec!["all", "mod:2"]),
     ) {
-        let work = TestDir::new();
+        let dir = TestDir::new();
         let text = |of: u32| (0..14).map(|n| format!("w{} ", if n < 7 { of / 2 * 100 + n } else { of % 3 * 1000 + n })).collect::<String>();
         let line = |id: usize, of: u32| format!("{{\"id\":\"d{id}\",\"text\":\"{}\"}}\n", text(of));
-        work.write("first.jsonl", first.iter().enumerate().map(|(id, &of)| line(id, of)).collect::<String>());
-        work.run("dedup-index", &["build", "-q", "-k", "3", "--select", select, "-o", "i", "first.jsonl"]).ok();
+        dir.write("first.jsonl", first.iter().enumerate().map(|(id, &of)| line(id, of)).collect::<String>());
+        dir.run("dedup-index", &["build", "-q", "-k", "3", "--select", select, "-o", "i", "first.jsonl"]).ok();
         let top = top.to_string();
         let more = max_df.map_or_else(Vec::new, |df| vec!["--max-df".to_owned(), df.to_string()]);
         let more: Vec<String> = more.into_iter().chain(with_ranks.then(|| "--rank".to_owned())).collect();
         let table = |since: &[&str]| {
             let more: Vec<&str> = more.iter().map(String::as_str).collect();
-            work.run("dedup-extract", &[&["table", "i", "--format", "tsv", "--top", &top], since, &more].concat()).ok_text()
+            dir.run("dedup-extract", &[&["table", "i", "--format", "tsv", "--top", &top], since, &more].concat()).ok_text()
         };
         let rows = table_rows(&table(&[]));
         for (is_removal, documents) in &steps {
             if *is_removal {
                 let ids: Vec<_> = documents.iter().map(|(id, _)| format!("d{id}")).collect();
-                work.shell(&format!("dedup-index remove -q --skip-bad --no-compact i {}", ids.join(" "))).ok();
+                dir.shell(&format!("dedup-index remove -q --skip-bad --no-compact i {}", ids.join(" "))).ok();
             } else {
-                work.write("more.jsonl", documents.iter().map(|&(id, of)| line(id, of)).collect::<String>());
-                work.shell("dedup-index add -q --skip-bad --no-compact i more.jsonl").ok();
+                dir.write("more.jsonl", documents.iter().map(|&(id, of)| line(id, of)).collect::<String>());
+                dir.shell("dedup-index add -q --skip-bad --no-compact i more.jsonl").ok();
             }
             let changes = table(&["--since", "1"]);
             // With a limit that nothing reaches, all rows of both tables are made and compared.
             if max_df.is_none() {
                 let all = table(&["--since", "1", "--max-df", "99999"]);
                 proptest::prop_assert_eq!(&changes, &all);
-                work.shell("rm -rf n0 n1 n2").ok();
+                dir.shell("rm -rf n0 n1 n2").ok();
                 for range in 0..3 {
-                    count(&work, "i", (range, 3), Some(1), &format!("n{range}")).unwrap();
+                    count(&dir, "i", (range, 3), Some(1), &format!("n{range}")).unwrap();
                 }
                 let counted = CountedTable { top: top.parse().unwrap(), threshold: 0.1, max_df: None, since: Some(1), ranks: with_ranks };
-                let by_counts = counted.make(&work, "i", &["n0", "n2", "n1"]).unwrap();
+                let by_counts = counted.make(&dir, "i", &["n0", "n2", "n1"]).unwrap();
                 proptest::prop_assert_eq!(&changes, &by_counts);
             }
             let mut after = rows.clone();
@@ -540,16 +539,16 @@ proptest::proptest! {
 #[test]
 fn changes_list_a_row_that_only_moved_only_with_ranks() {
     let own = |of: &str, count: usize| (0..count).map(|n| format!("{of}{n} ")).collect::<String>();
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         ("a", own("s", 40)),
         ("b", own("s", 20) + &own("b", 20)),
         ("c", own("s", 15) + &own("c", 15)),
     ]);
-    work.shell("dedup-index build -q -o i a b c").ok();
-    work.write("d", own("s", 30) + &own("d", 10));
-    work.shell("dedup-index add -q i d").ok();
+    dir.shell("dedup-index build -q -o i a b c").ok();
+    dir.write("d", own("s", 30) + &own("d", 10));
+    dir.shell("dedup-index add -q i d").ok();
     let changes = |more: &str| {
-        work.shell(&format!(
+        dir.shell(&format!(
             "dedup-extract table i --threshold 0.2 --since 1 --format tsv {more}"
         ))
         .ok_text()
@@ -575,7 +574,7 @@ fn changes_list_a_row_that_only_moved_only_with_ranks() {
             "update\tb\t3\tc\t8\t0.242424\t0.347826"
         ]
     );
-    let ran = work.run("dedup-extract", &["i", "--rank"]);
+    let ran = dir.run("dedup-extract", &["i", "--rank"]);
     assert!(
         ran.code() == 2
             && ran
@@ -588,10 +587,10 @@ fn changes_list_a_row_that_only_moved_only_with_ranks() {
 
 #[test]
 fn a_missing_generation_is_refused() {
-    let work = TestDir::with(&[("a", "one two three"), ("b", "four five six")]);
-    work.shell("dedup-index build -o i a; dedup-index add -q i b; dedup-index compact i")
+    let dir = TestDir::with(&[("a", "one two three"), ("b", "four five six")]);
+    dir.shell("dedup-index build -o i a; dedup-index add -q i b; dedup-index compact i")
         .ok();
-    let ran = work.run("dedup-extract", &["table", "i", "--since", "1"]);
+    let ran = dir.run("dedup-extract", &["table", "i", "--since", "1"]);
     assert_eq!(
         (ran.code(), ran.stderr().as_str()),
         (
@@ -600,11 +599,11 @@ fn a_missing_generation_is_refused() {
         )
     );
     assert_eq!(
-        work.run("dedup-extract", &["table", "i", "--since", "2"])
+        dir.run("dedup-extract", &["table", "i", "--since", "2"])
             .ok_text(),
         ""
     );
-    let ran = work.run("dedup-extract", &["i", "--since", "2"]);
+    let ran = dir.run("dedup-extract", &["i", "--since", "2"]);
     assert_eq!(ran.code(), 2);
     assert!(
         ran.stderr()
@@ -626,14 +625,14 @@ fn boilerplate_does_not_count() {
             )
         })
         .collect();
-    let work = TestDir::new();
-    files.iter().for_each(|(name, text)| work.write(name, text));
-    work.write("c/copy", format!("{} and so on", files[0].1));
-    work.write("licence", licence);
-    work.shell("dedup-index build -o i c && dedup-index build -o ref licence")
+    let dir = TestDir::new();
+    files.iter().for_each(|(name, text)| dir.write(name, text));
+    dir.write("c/copy", format!("{} and so on", files[0].1));
+    dir.write("licence", licence);
+    dir.shell("dedup-index build -o i c && dedup-index build -o ref licence")
         .ok();
     let pairs = |more: &[&str]| {
-        work.run(
+        dir.run(
             "dedup-extract",
             &[&["i", "--threshold", "0.1"], more].concat(),
         )
@@ -646,7 +645,7 @@ fn boilerplate_does_not_count() {
         )
     };
     assert_eq!(
-        work.run("dedup-extract", &["i", "--threshold", "0.9"])
+        dir.run("dedup-extract", &["i", "--threshold", "0.9"])
             .ok_text(),
         pair(29, "0.90625")
     );
@@ -672,7 +671,7 @@ fn boilerplate_does_not_count() {
         );
         assert_eq!(pairs(&more), head + &without, "{more:?}");
     }
-    let ran = work.run("dedup-extract", &["i", "--exclude-text", "nothing"]);
+    let ran = dir.run("dedup-extract", &["i", "--exclude-text", "nothing"]);
     assert_eq!(ran.code(), 2);
     assert!(
         ran.stderr()
@@ -684,7 +683,7 @@ fn boilerplate_does_not_count() {
 
 #[test]
 fn the_versions_script_judges_pairs_by_groups() {
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         ("groups", "one\ta1\none\ta2\none\ta3\ntwo\tb1\ntwo\tb2\n"),
         (
             "pairs",
@@ -693,7 +692,7 @@ fn the_versions_script_judges_pairs_by_groups() {
     ]);
     // 2 of 4 pairs of versions are found; 2 of 4 found pairs are right; of the pairs of a1 2 in 3,
     // of a2 and a3 all, of b1 none: (⅔ + 1 + 1 + 0) ÷ 4.
-    let judged = work
+    let judged = dir
         .shell(&format!(
             "{}/scripts/evaluate/versions --judge groups pairs",
             root().display()

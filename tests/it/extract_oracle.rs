@@ -33,7 +33,7 @@ impl Observer for Silent {
 type Document = (BTreeSet<u32>, u32);
 
 /// Builds an index of documents d000, d001, … in this order.
-pub fn index_of(work: &TestDir, documents: &[Document]) -> Index {
+pub fn index_of(dir: &TestDir, documents: &[Document]) -> Index {
     let mut stream = String::new();
     for (number, (blots, tokens)) in documents.iter().enumerate() {
         let first = documents
@@ -50,12 +50,12 @@ pub fn index_of(work: &TestDir, documents: &[Document]) -> Index {
             blots.join(",")
         );
     }
-    build_index(work, &stream)
+    build_index(dir, &stream)
 }
 
-fn build_index(work: &TestDir, stream: &str) -> Index {
-    work.write("stream.jsonl", stream);
-    let corpus = corpus::Options::of_files(vec![work.path("stream.jsonl")]);
+fn build_index(dir: &TestDir, stream: &str) -> Index {
+    dir.write("stream.jsonl", stream);
+    let corpus = corpus::Options::of_files(vec![dir.path("stream.jsonl")]);
     let settings = Settings {
         form: Form::Binary,
         limits: Limits::new(2, 1 << 20),
@@ -71,8 +71,8 @@ fn build_index(work: &TestDir, stream: &str) -> Index {
             tmp_dir: TempDir(None),
         },
     };
-    build(&options, &settings, &work.path("i"), &mut Silent).unwrap();
-    Index::open(&work.path("i")).unwrap()
+    build(&options, &settings, &dir.path("i"), &mut Silent).unwrap();
+    Index::open(&dir.path("i")).unwrap()
 }
 
 fn spread(blot: u32) -> u32 {
@@ -276,8 +276,8 @@ proptest! {
 
     #[test]
     fn pairs_match_brute_force(documents in documents(), at in any::<prop::sample::Index>(), limit in 0_u64..9) {
-        let work = TestDir::new();
-        let index = index_of(&work, &documents);
+        let dir = TestDir::new();
+        let index = index_of(&dir, &documents);
         for score in scores() {
             for max_df in [None, (limit > 0).then_some(limit)] {
                 let truth = BruteForce::new(&documents, max_df.unwrap_or(u64::MAX));
@@ -295,8 +295,8 @@ proptest! {
 
     #[test]
     fn the_table_matches_brute_force(documents in documents(), top in 1_usize..6, threshold in prop::sample::select(vec![0.0, 0.1, 0.25, 0.5, 1.0])) {
-        let work = TestDir::new();
-        let index = index_of(&work, &documents);
+        let dir = TestDir::new();
+        let index = index_of(&dir, &documents);
         let truth = BruteForce::new(&documents, u64::MAX);
         let mut expected = [false, true].map(|ranks| if ranks { "a\trank\tb\tshared\ta_in_b\tb_in_a\n" } else { "a\tb\tshared\ta_in_b\tb_in_a\n" }.to_owned());
         for a in 0..documents.len() {
@@ -317,8 +317,8 @@ proptest! {
 
     #[test]
     fn clusters_are_connected_components_and_name_the_kept_document(documents in documents(), score in prop::sample::select(scores().collect::<Vec<_>>()), which in 0_usize..4) {
-        let work = TestDir::new();
-        let index = index_of(&work, &documents);
+        let dir = TestDir::new();
+        let index = index_of(&dir, &documents);
         let (truth, threshold, keep) = (BruteForce::new(&documents, u64::MAX), score.default_threshold(), KeepRule::NAMES[which].1);
         let pairs = truth.pairs(score, threshold);
         let found = extracted(&index, Extract::Clusters { keep, format: Format::Tsv }, score, threshold, None);
@@ -351,8 +351,8 @@ proptest! {
 
     #[test]
     fn a_graph_has_the_pairs_as_edges(documents in documents(), threshold in prop::sample::select(vec![0.0, 0.3, 1.0])) {
-        let work = TestDir::new();
-        let index = index_of(&work, &documents);
+        let dir = TestDir::new();
+        let index = index_of(&dir, &documents);
         let pairs = BruteForce::new(&documents, u64::MAX).pairs(Score::Jaccard, threshold);
         let nodes: BTreeSet<usize> = pairs.iter().flat_map(|pair| [pair.a, pair.b]).collect();
         let node = |document: &usize| format!("  d{document} [label=\"d{document:03}\" tokens={}];\n", documents[*document].1);
@@ -366,8 +366,8 @@ proptest! {
 
     #[test]
     fn exact_groups_and_blots_match_brute_force(documents in documents(), sigma in prop::option::of(-1.0..3.0)) {
-        let work = TestDir::new();
-        let index = index_of(&work, &documents);
+        let dir = TestDir::new();
+        let index = index_of(&dir, &documents);
         let mut exact = "group\tdoc\n".to_owned();
         let groups: BTreeSet<Vec<usize>> = (0..documents.len()).map(|at| (0..documents.len()).filter(|&other| documents[other] == documents[at]).collect()).collect();
         for (number, group) in groups.iter().filter(|group| group.len() > 1).enumerate() {
@@ -470,8 +470,8 @@ fn a_blot_of_20000_documents_is_not_visited_if_the_threshold_excludes_it() {
             blots.join(",")
         );
     }
-    let work = TestDir::new();
-    let index = build_index(&work, &stream);
+    let dir = TestDir::new();
+    let index = build_index(&dir, &stream);
     for (score, threshold) in [
         (Score::Containment, 0.5),
         (Score::Jaccard, 0.5),
@@ -488,8 +488,8 @@ fn a_blot_of_20000_documents_is_not_visited_if_the_threshold_excludes_it() {
 
 #[test]
 fn identical_documents_form_all_pairs_without_visiting_sets() {
-    let work = TestDir::new();
-    let index = index_of(&work, &vec![((0..50).collect(), 57); 300]);
+    let dir = TestDir::new();
+    let index = index_of(&dir, &vec![((0..50).collect(), 57); 300]);
     let pairs = extracted(
         &index,
         Extract::Pairs(Format::Tsv),
@@ -520,8 +520,8 @@ fn identical_documents_form_all_pairs_without_visiting_sets() {
 
 #[test]
 fn an_empty_index_has_no_results() {
-    let work = TestDir::new();
-    let index = index_of(&work, &[]);
+    let dir = TestDir::new();
+    let index = index_of(&dir, &[]);
     for what in [
         Extract::Pairs(Format::Ndjson),
         Extract::Table {

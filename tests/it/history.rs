@@ -36,18 +36,18 @@ fn renamed(input: &str) -> String {
         .replace("{\"doc\":\"p", "{\"doc\":\"q")
 }
 
-fn query_history(work: &TestDir, more: &[&str], input: &str) -> RunResult {
-    work.run_with("dedup-query", &[&ASK, more].concat(), input.as_bytes())
+fn query_history(dir: &TestDir, more: &[&str], input: &str) -> RunResult {
+    dir.run_with("dedup-query", &[&ASK, more].concat(), input.as_bytes())
 }
 
 #[test]
 fn a_print_depends_on_the_set_of_tokens() {
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         ("a", "Lorem, ipsum!"),
         ("b", "..."),
         ("c", "ipsum IPSUM lorem"),
     ]);
-    let made = work.run("dedup-blot", &["--scheme", "minhash:256", "a", "b", "c"]);
+    let made = dir.run("dedup-blot", &["--scheme", "minhash:256", "a", "b", "c"]);
     let print = "4d1a679fed514ebcdc9270513610a7c6a081a7711de5f013564be2bdd1c2c821";
     assert_eq!(
         made.ok_text(),
@@ -61,19 +61,19 @@ fn a_print_depends_on_the_set_of_tokens() {
             records(made.ok().as_slice())[3]["hash"].as_str().unwrap()
         )
     );
-    let binary = work
+    let binary = dir
         .run(
             "dedup-blot",
             &["--scheme", "minhash:256", "--binary", "a", "b", "c"],
         )
         .ok();
-    assert_eq!(work.run_with("dedup-blot", &[], &binary).ok(), made.ok());
+    assert_eq!(dir.run_with("dedup-blot", &[], &binary).ok(), made.ok());
     assert_eq!(
-        work.run_with("dedup-blot", &["--binary"], &made.ok()).ok(),
+        dir.run_with("dedup-blot", &["--binary"], &made.ok()).ok(),
         binary
     );
     assert_eq!(
-        work.shell("dedup-tokenize a b c | dedup-blot --scheme minhash:256")
+        dir.shell("dedup-tokenize a b c | dedup-blot --scheme minhash:256")
             .ok(),
         made.ok()
     );
@@ -82,8 +82,8 @@ fn a_print_depends_on_the_set_of_tokens() {
 /// Another program in another language computes the definition of dedup-stream(5).
 #[test]
 fn prints_match_an_independent_implementation_of_the_manual() {
-    let work = TestDir::new();
-    if work.shell("command -v xxhsum python3").code() != 0 {
+    let dir = TestDir::new();
+    if dir.shell("command -v xxhsum python3").code() != 0 {
         return eprintln!("no xxhsum or python3 here: skipped");
     }
     let script = root().join("tests/it/prints.py");
@@ -93,13 +93,12 @@ fn prints_match_an_independent_implementation_of_the_manual() {
         "lorem ipsum dolor sit amet",
         "příliš žluťoučký kůň úpěl ďábelské ódy a b c d e f g h 1 2 3 4",
     ] {
-        work.write("words", words);
+        dir.write("words", words);
         let made = records(
-            &work
-                .run("dedup-blot", &["--scheme", "minhash:256", "words"])
+            &dir.run("dedup-blot", &["--scheme", "minhash:256", "words"])
                 .ok(),
         );
-        let other = work
+        let other = dir
             .shell(&format!("python3 {} {words}", script.display()))
             .ok_text();
         assert_eq!(made[1]["print"], other.trim_end(), "{words}");
@@ -109,11 +108,11 @@ fn prints_match_an_independent_implementation_of_the_manual() {
 /// Each word has its own print, and no two prints are near each other.
 #[test]
 fn different_single_words_are_all_new() {
-    let work = TestDir::new();
+    let dir = TestDir::new();
     let input: String = (0..20_000)
         .map(|n| format!("{{\"id\":\"{n}\",\"text\":\"word{n}\"}}\n"))
         .collect();
-    let ran = work.run_with(
+    let ran = dir.run_with(
         "dedup-query",
         &["history", "h", "--min-similarity", "94%", "--only-new"],
         input.as_bytes(),
@@ -127,14 +126,14 @@ fn different_single_words_are_all_new() {
 
 #[test]
 fn invalid_options_for_prints_are_refused() {
-    let work = TestDir::with(&[("a", "one two"), ("i/foreign", "x")]);
-    work.shell(
+    let dir = TestDir::with(&[("a", "one two"), ("i/foreign", "x")]);
+    dir.shell(
         "dedup-blot --scheme minhash:256 a > prints; dedup-blot a > blots; dedup-blot --scheme minhash:256 --tokenizer char:3 a > other",
     )
     .ok();
-    work.shell("dedup-index build -q -o idx a; dedup-query history h --min-similarity 1 a")
+    dir.shell("dedup-index build -q -o idx a; dedup-query history h --min-similarity 1 a")
         .stdout();
-    for (command, told) in [
+    for (command, message) in [
         (
             "dedup-blot --scheme minhash:256 -k 3 a",
             "dedup-blot: -k has no meaning with --scheme minhash:256, which is one print of the whole document",
@@ -212,9 +211,9 @@ fn invalid_options_for_prints_are_refused() {
             "dedup-query: a: not a document a line; --records ndjson",
         ),
     ] {
-        let ran = work.shell(command);
+        let ran = dir.shell(command);
         assert!(
-            ran.code() == 2 && ran.stderr().starts_with(told),
+            ran.code() == 2 && ran.stderr().starts_with(message),
             "{command}: {} {}",
             ran.code(),
             ran.stderr()
@@ -224,8 +223,8 @@ fn invalid_options_for_prints_are_refused() {
 
 #[test]
 fn each_document_is_compared_with_earlier_ones() {
-    let (work, input) = (TestDir::new(), documents(40));
-    let ran = query_history(&work, &[], &input);
+    let (dir, input) = (TestDir::new(), documents(40));
+    let ran = query_history(&dir, &[], &input);
     assert_eq!((ran.code(), ran.stderr().as_str()), (0, ""));
     let answers = records(ran.stdout().as_bytes());
     assert_eq!(
@@ -244,7 +243,7 @@ fn each_document_is_compared_with_earlier_ones() {
     );
     // Under other names each document is found as the first one with its text, and nothing is
     // added.
-    let again = query_history(&work, &["--no-add", "--top", "2"], &renamed(&input));
+    let again = query_history(&dir, &["--no-add", "--top", "2"], &renamed(&input));
     let answers = records(again.stdout().as_bytes());
     assert!(answers.iter().all(
         |answer| answer["best"]["similarity"] == 1.0 && answer["best"] == answer["matches"][0]
@@ -254,18 +253,17 @@ fn each_document_is_compared_with_earlier_ones() {
         r#"[{"doc":"d15","similarity":1},{"doc":"d19","similarity":1}]"#
     );
     assert_eq!(
-        query_history(&work, &["--no-add", "--top", "2"], &renamed(&input)).stdout(),
+        query_history(&dir, &["--no-add", "--top", "2"], &renamed(&input)).stdout(),
         again.stdout()
     );
     // Under its own name each is the same document as before and gets the same answer, with or
     // without --no-add.
     for more in [&["--no-add"][..], &[], &["--threads", "2"]] {
-        assert_eq!(query_history(&work, more, &input).stdout(), ran.stdout());
+        assert_eq!(query_history(&dir, more, &input).stdout(), ran.stdout());
     }
     assert_eq!(
         records(
-            &work
-                .run("dedup-query", &["history", "stats", "--json", "h"])
+            &dir.run("dedup-query", &["history", "stats", "--json", "h"])
                 .ok()
         )[0]["entries"],
         40
@@ -273,20 +271,19 @@ fn each_document_is_compared_with_earlier_ones() {
     // Another text under a known name is another version; both are kept.
     let changed = input.lines().nth(10).unwrap().replace("\"d10\"", "\"d0\"") + "\n";
     assert_eq!(
-        query_history(&work, &[], &changed).stdout(),
+        query_history(&dir, &[], &changed).stdout(),
         "{\"doc\":\"d0\",\"best\":{\"doc\":\"d10\",\"similarity\":1}}\n"
     );
     assert_eq!(
         records(
-            &work
-                .run("dedup-query", &["history", "stats", "--json", "h"])
+            &dir.run("dedup-query", &["history", "stats", "--json", "h"])
                 .ok()
         )[0]["entries"],
         41
     );
     // Nothing is similar to a document without words, or with other words.
     let none = query_history(
-        &work,
+        &dir,
         &[],
         "{\"id\":\"e\",\"text\":\"...\"}\n{\"id\":\"f\",\"text\":\"...\"}\n",
     );
@@ -301,10 +298,10 @@ fn each_document_is_compared_with_earlier_ones() {
 
 #[test]
 fn answers_do_not_depend_on_threads_forms_and_batches() {
-    let (work, input) = (TestDir::new(), documents(3000));
-    work.write("d.jsonl", &input);
-    work.shell("dedup-blot --scheme minhash:256 d.jsonl > n; dedup-blot --scheme minhash:256 --binary d.jsonl > b").ok();
-    let expected = work
+    let (dir, input) = (TestDir::new(), documents(3000));
+    dir.write("d.jsonl", &input);
+    dir.shell("dedup-blot --scheme minhash:256 d.jsonl > n; dedup-blot --scheme minhash:256 --binary d.jsonl > b").ok();
+    let expected = dir
         .run(
             "dedup-query",
             &[
@@ -324,13 +321,13 @@ fn answers_do_not_depend_on_threads_forms_and_batches() {
         ("h4", "--sync-every each b"),
         ("h5", "--sync-every never d.jsonl"),
     ] {
-        let ran = work.shell(&format!(
+        let ran = dir.shell(&format!(
             "dedup-query history {name} --min-similarity 0.9 {arguments}"
         ));
         assert!(ran.ok() == expected, "{arguments}");
     }
     let in_pieces =
-        work.shell("split -l 170 d.jsonl part.; for part in part.*; do dedup-query history h6 --min-similarity 0.9 < $part; done");
+        dir.shell("split -l 170 d.jsonl part.; for part in part.*; do dedup-query history h6 --min-similarity 0.9 < $part; done");
     assert!(
         in_pieces.stdout().into_bytes() == expected,
         "{}",
@@ -340,7 +337,7 @@ fn answers_do_not_depend_on_threads_forms_and_batches() {
 
 #[test]
 fn only_new_passes_new_lines_unchanged() {
-    let (work, input) = (TestDir::new(), documents(40));
+    let (dir, input) = (TestDir::new(), documents(40));
     let answers = records(
         query_history(&TestDir::new(), &[], &input)
             .stdout()
@@ -352,20 +349,20 @@ fn only_new_passes_new_lines_unchanged() {
         .filter(|(_, answer)| answer["best"].is_null())
         .map(|(line, _)| line)
         .collect();
-    let ran = query_history(&work, &["--only-new"], &input);
+    let ran = query_history(&dir, &["--only-new"], &input);
     assert_eq!(ran.ok_text(), new.concat());
     // The same documents again are still new; the same texts under other names are not.
     assert_eq!(
-        query_history(&work, &["--only-new"], &input).ok_text(),
+        query_history(&dir, &["--only-new"], &input).ok_text(),
         new.concat()
     );
     assert_eq!(
-        query_history(&work, &["--only-new"], &renamed(&input)).ok_text(),
+        query_history(&dir, &["--only-new"], &renamed(&input)).ok_text(),
         ""
     );
     // A line that is not a document is reported and kept; a last line without a line feed gets one.
     let odd = query_history(
-        &work,
+        &dir,
         &["--only-new"],
         "{\"id\":\"x\",\"text\":\"all new\"}\r\n\nno JSON\n{\"id\":\"y\",\"text\":\"some more words\"}",
     );
@@ -386,7 +383,7 @@ fn only_new_passes_new_lines_unchanged() {
 /// not lose a document because of them.
 #[test]
 fn fields_of_a_corpus_are_not_commands() {
-    let work = TestDir::new();
+    let dir = TestDir::new();
     let text = "a text of some words that comes again and again";
     let fields = [
         r#""add":false"#,
@@ -400,14 +397,14 @@ fn fields_of_a_corpus_are_not_commands() {
         .enumerate()
         .map(|(number, field)| format!("{{\"id\":\"{number}\",\"text\":\"{text}\",{field}}}\n"))
         .collect();
-    work.write("c.jsonl", &lines);
+    dir.write("c.jsonl", &lines);
     let first = "{\"doc\":\"0\",\"best\":null}\n".to_owned();
     let others = (1..5).map(|number| {
         format!("{{\"doc\":\"{number}\",\"best\":{{\"doc\":\"0\",\"similarity\":1}}}}\n")
     });
     let expected = first + &others.collect::<String>();
     assert_eq!(
-        work.run_with(
+        dir.run_with(
             "dedup-query",
             &["history", "h", "--min-similarity", "0.9"],
             lines.as_bytes()
@@ -416,14 +413,14 @@ fn fields_of_a_corpus_are_not_commands() {
         expected
     );
     assert_eq!(
-        work.run(
+        dir.run(
             "dedup-query",
             &["history", "i", "--min-similarity", "0.9", "c.jsonl"]
         )
         .ok_text(),
         expected
     );
-    let passed = work
+    let passed = dir
         .run(
             "dedup-query",
             &[
@@ -439,7 +436,7 @@ fn fields_of_a_corpus_are_not_commands() {
     assert_eq!(passed, lines.split_inclusive('\n').next().unwrap());
     // All documents were added.
     for history in ["h", "i", "j"] {
-        let removed = work.run(
+        let removed = dir.run(
             "dedup-query",
             &["history", "remove", history, "0", "1", "2", "3", "4"],
         );
@@ -453,8 +450,8 @@ fn fields_of_a_corpus_are_not_commands() {
 
 #[test]
 fn each_line_is_answered_before_the_next_is_read() {
-    let work = TestDir::new();
-    let mut child = work
+    let dir = TestDir::new();
+    let mut child = dir
         .command("dedup-query", &ASK)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -475,7 +472,7 @@ fn each_line_is_answered_before_the_next_is_read() {
         );
     }
     // Meanwhile no other process may write, but all may read.
-    let other = work.run_with("dedup-query", &ASK, b"{\"id\":\"x\",\"text\":\"y\"}\n");
+    let other = dir.run_with("dedup-query", &ASK, b"{\"id\":\"x\",\"text\":\"y\"}\n");
     assert_eq!(
         (other.code(), other.stderr()),
         (
@@ -488,20 +485,20 @@ fn each_line_is_answered_before_the_next_is_read() {
     );
     let found = "{\"doc\":\"q0\",\"best\":{\"doc\":\"d0\",\"similarity\":1}}\n";
     assert_eq!(
-        query_history(&work, &["--no-add"], &renamed(&documents(1))).stdout(),
+        query_history(&dir, &["--no-add"], &renamed(&documents(1))).stdout(),
         found
     );
-    work.run("dedup-query", &["history", "verify", "h"]).ok();
+    dir.run("dedup-query", &["history", "verify", "h"]).ok();
     drop(input);
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
 #[test]
 fn entries_are_removed_and_forgotten() {
-    let (work, input) = (TestDir::new(), documents(20));
-    query_history(&work, &[], &input);
-    work.write("list", "d4\n");
-    let removed = work.shell(
+    let (dir, input) = (TestDir::new(), documents(20));
+    query_history(&dir, &[], &input);
+    dir.write("list", "d4\n");
+    let removed = dir.shell(
         "dedup-query history remove h d0 d1 none; dedup-query history remove h --files-from list",
     );
     assert_eq!(
@@ -511,7 +508,7 @@ fn entries_are_removed_and_forgotten() {
     let found = |more: &[&str], number: usize| {
         let line = renamed(input.lines().nth(number).unwrap());
         records(
-            query_history(&work, &[&["--no-add"], more].concat(), &format!("{line}\n"))
+            query_history(&dir, &[&["--no-add"], more].concat(), &format!("{line}\n"))
                 .stdout()
                 .as_bytes(),
         )[0]["best"]["doc"]
@@ -537,9 +534,9 @@ fn entries_are_removed_and_forgotten() {
 /// answers are right.
 #[test]
 fn answered_documents_survive_a_kill() {
-    let (work, input) = (TestDir::new(), documents(60));
-    work.write("d.jsonl", &input);
-    if work.shell("strace -f -qq -o /dev/null true").code() != 0 {
+    let (dir, input) = (TestDir::new(), documents(60));
+    dir.write("d.jsonl", &input);
+    if dir.shell("strace -f -qq -o /dev/null true").code() != 0 {
         return eprintln!("no strace here, or no right to use it: skipped");
     }
     let whole = query_history(&TestDir::new(), &[], &input).stdout();
@@ -550,19 +547,19 @@ fn answered_documents_survive_a_kill() {
         5
     };
     for number in (1..).step_by(step) {
-        let _ = fs::remove_dir_all(work.path("h"));
+        let _ = fs::remove_dir_all(dir.path("h"));
         let feed = "while read -r line; do printf '%s\\n' \"$line\"; done < d.jsonl";
         let run = format!(
             "strace -f -qq -o /dev/null -e trace={calls} -e inject={calls}:signal=KILL:when={number} dedup-query history h --min-similarity 0.9 --sync-every each"
         );
-        let ran = work.shell(&format!("set -o pipefail; {feed} | {run}"));
+        let ran = dir.shell(&format!("set -o pipefail; {feed} | {run}"));
         let answered = ran.stdout();
         assert!(whole.starts_with(&answered), "killed at call {number}");
         let count = answered.lines().count();
         // The next run continues with the documents that were not answered.
         let rest: String = input.split_inclusive('\n').skip(count).collect();
-        let known = if work.path("h/manifest.json").exists() {
-            query_history(&work, &["--no-add"], &renamed(&input)).stdout()
+        let known = if dir.path("h/manifest.json").exists() {
+            query_history(&dir, &["--no-add"], &renamed(&input)).stdout()
         } else {
             String::new()
         };
@@ -571,7 +568,7 @@ fn answered_documents_survive_a_kill() {
             known.lines().take(count).all(is_known),
             "killed at call {number}: an entry that was answered is lost"
         );
-        let again = query_history(&work, &["--no-add"], &rest);
+        let again = query_history(&dir, &["--no-add"], &rest);
         assert!(
             count == 0 || again.code() != 2,
             "killed at call {number}: {}",
@@ -583,14 +580,14 @@ fn answered_documents_survive_a_kill() {
         }
         // Queried again from the start, each document gets the answer that it got, or would have
         // got.
-        let last = query_history(&work, &[], &input);
+        let last = query_history(&dir, &[], &input);
         let is_repaired = last.stderr().is_empty()
             || last
                 .stderr()
                 .ends_with("everything that was synced is there\n");
         assert!(is_repaired, "killed at call {number}: {}", last.stderr());
         assert_eq!(last.stdout(), whole, "killed at call {number}");
-        work.run("dedup-query", &["history", "verify", "h"]).ok();
+        dir.run("dedup-query", &["history", "verify", "h"]).ok();
     }
 }
 
@@ -620,11 +617,11 @@ fn prints(count: u64) -> String {
 /// damaged one.
 #[test]
 fn segments_are_used_and_verified() {
-    let work = TestDir::new();
+    let dir = TestDir::new();
     let input = prints(140_000);
-    work.write("p.jsonl", &input);
+    dir.write("p.jsonl", &input);
     let exact = ["history", "h", "--min-similarity", "1"];
-    let first = work.run(
+    let first = dir.run(
         "dedup-query",
         &[
             &exact[..],
@@ -640,12 +637,12 @@ fn segments_are_used_and_verified() {
     );
     assert_eq!((first.code(), first.stderr().as_str()), (1, ""));
     assert_eq!(
-        work.shell("ls h | grep -v json").ok_text(),
+        dir.shell("ls h | grep -v json").ok_text(),
         "000001.prints\n000002.journal\nsynced\n"
     );
-    work.run("dedup-query", &["history", "verify", "h"]).ok();
-    work.write("q.jsonl", renamed(&input));
-    let again = work
+    dir.run("dedup-query", &["history", "verify", "h"]).ok();
+    dir.write("q.jsonl", renamed(&input));
+    let again = dir
         .run(
             "dedup-query",
             &[&exact[..], &["--no-add", "q.jsonl"]].concat(),
@@ -654,11 +651,11 @@ fn segments_are_used_and_verified() {
     assert!(again.lines().enumerate().all(|(n, line)| line
         == format!("{{\"doc\":\"q{n}\",\"best\":{{\"doc\":\"p{n}\",\"similarity\":1}}}}")));
     // An entry removed from a segment stays removed.
-    work.run("dedup-query", &["history", "remove", "h", "p5", "p139999"])
+    dir.run("dedup-query", &["history", "remove", "h", "p5", "p139999"])
         .ok();
     let lines: Vec<&str> = input.lines().collect();
     let asked = [lines[5], lines[6], lines[139_999], ""].join("\n");
-    let some = work
+    let some = dir
         .run_with(
             "dedup-query",
             &[&exact[..], &["--no-add"]].concat(),
@@ -676,7 +673,7 @@ fn segments_are_used_and_verified() {
         ("000002.journal", 5000),
         ("manifest.json", 60),
     ] {
-        let path = work.path("h").join(file);
+        let path = dir.path("h").join(file);
         let bytes = fs::read(&path).unwrap();
         let mut altered = bytes.clone();
         altered[at as usize] ^= 4;
@@ -686,7 +683,7 @@ fn segments_are_used_and_verified() {
                 &[&exact[..], &["--no-add", "q.jsonl"]].concat()[..],
                 &["history", "verify", "h"],
             ] {
-                let ran = work.run("dedup-query", arguments);
+                let ran = dir.run("dedup-query", arguments);
                 assert_eq!(ran.code(), 2, "{file}: {}", ran.stderr());
                 assert!(
                     ran.stderr()
@@ -698,8 +695,8 @@ fn segments_are_used_and_verified() {
         }
         fs::write(&path, bytes).unwrap();
     }
-    fs::remove_file(work.path("h/000001.prints")).unwrap();
-    let gone = work.run("dedup-query", &[&exact[..], &["p.jsonl"]].concat());
+    fs::remove_file(dir.path("h/000001.prints")).unwrap();
+    let gone = dir.run("dedup-query", &[&exact[..], &["p.jsonl"]].concat());
     assert_eq!(
         (gone.code(), gone.stderr().as_str()),
         (
@@ -713,11 +710,11 @@ fn segments_are_used_and_verified() {
 /// recorded.
 #[test]
 fn a_truncated_journal_is_refused_with_its_position() {
-    let (work, input) = (TestDir::new(), documents(200));
-    assert_eq!(query_history(&work, &[], &input).code(), 0);
-    let bytes = fs::metadata(work.path("h/000001.journal")).unwrap().len();
-    work.shell("truncate -s 32 h/000001.journal").ok();
-    let told = format!(
+    let (dir, input) = (TestDir::new(), documents(200));
+    assert_eq!(query_history(&dir, &[], &input).code(), 0);
+    let bytes = fs::metadata(dir.path("h/000001.journal")).unwrap().len();
+    dir.shell("truncate -s 32 h/000001.journal").ok();
+    let message = format!(
         "dedup-query: h/000001.journal: byte 32: the journal ends here, but {bytes} bytes of it were on disk; it was cut\n"
     );
     for command in [
@@ -726,23 +723,23 @@ fn a_truncated_journal_is_refused_with_its_position() {
         "history h --min-similarity 0.9 --no-add",
         "history h --min-similarity 0.9",
     ] {
-        let ran = work.run("dedup-query", &command.split(' ').collect::<Vec<_>>());
+        let ran = dir.run("dedup-query", &command.split(' ').collect::<Vec<_>>());
         assert_eq!(
             (ran.code(), ran.stdout(), ran.stderr()),
-            (2, String::new(), told.clone()),
+            (2, String::new(), message.clone()),
             "{command}"
         );
     }
     // The refused journal was not changed.
     assert_eq!(
-        fs::metadata(work.path("h/000001.journal")).unwrap().len(),
+        fs::metadata(dir.path("h/000001.journal")).unwrap().len(),
         32
     );
 }
 
 #[test]
 fn stats_report_the_content_of_a_history() {
-    let work = TestDir::new();
+    let dir = TestDir::new();
     let wanted = [
         "history",
         "h",
@@ -751,12 +748,11 @@ fn stats_report_the_content_of_a_history() {
         "--file-entries",
         "100",
     ];
-    work.run_with("dedup-query", &wanted, prints(250).as_bytes());
-    work.run("dedup-query", &["history", "remove", "h", "p3", "p249"])
+    dir.run_with("dedup-query", &wanted, prints(250).as_bytes());
+    dir.run("dedup-query", &["history", "remove", "h", "p3", "p249"])
         .ok();
     let stats = &records(
-        &work
-            .run("dedup-query", &["history", "stats", "h", "--json"])
+        &dir.run("dedup-query", &["history", "stats", "h", "--json"])
             .ok(),
     )[0];
     assert_eq!(
@@ -769,16 +765,14 @@ fn stats_report_the_content_of_a_history() {
         (&248.into(), &2.into(), &250.into(), &2.into()),
         "{stats}"
     );
-    let bytes = |file: &str| fs::metadata(work.path(file)).unwrap().len();
+    let bytes = |file: &str| fs::metadata(dir.path(file)).unwrap().len();
     let journal = serde_json::json!([{"file": "000003.journal", "entries": 50, "bytes": bytes("h/000003.journal"), "unfinished_bytes": 0}]);
     assert_eq!(stats["journals"], journal);
     assert_eq!(
         stats["segments"][1],
         serde_json::json!({"file": "000002.prints", "level": 0, "entries": 100, "bytes": bytes("h/000002.prints")})
     );
-    let table = work
-        .run("dedup-query", &["history", "stats", "h"])
-        .ok_text();
+    let table = dir.run("dedup-query", &["history", "stats", "h"]).ok_text();
     let rows: Vec<Vec<&str>> = table
         .lines()
         .map(|line| {
@@ -801,22 +795,21 @@ fn stats_report_the_content_of_a_history() {
         "{table}"
     );
     // Leftover files of a killed writer are reported, and removed by the next writer.
-    work.shell("head -c 49 h/000003.journal | tail -c 17 >> h/000003.journal")
+    dir.shell("head -c 49 h/000003.journal | tail -c 17 >> h/000003.journal")
         .ok();
     let unfinished = &records(
-        &work
-            .run("dedup-query", &["history", "stats", "--json", "h"])
+        &dir.run("dedup-query", &["history", "stats", "--json", "h"])
             .ok(),
     )[0]["journals"][0]["unfinished_bytes"];
     assert_eq!(*unfinished, 17);
-    work.run("dedup-query", &["history", "verify", "h"]).ok();
-    let ran = work.run("dedup-query", &["history", "remove", "h", "p4"]);
-    let told = format!(
+    dir.run("dedup-query", &["history", "verify", "h"]).ok();
+    let ran = dir.run("dedup-query", &["history", "remove", "h", "p4"]);
+    let message = format!(
         "dedup-query: h/000003.journal: dropped 17 bytes of an unfinished group from byte {} on; everything that was synced is there\n",
         journal[0]["bytes"]
     );
-    assert_eq!((ran.code(), ran.stderr()), (0, told));
-    for (command, told) in [
+    assert_eq!((ran.code(), ran.stderr()), (0, message));
+    for (command, message) in [
         (
             "history verify none",
             "dedup-query: none: no history is here",
@@ -826,26 +819,26 @@ fn stats_report_the_content_of_a_history() {
             "dedup-query: none: no history is here",
         ),
     ] {
-        let ran = work.run("dedup-query", &command.split(' ').collect::<Vec<_>>());
+        let ran = dir.run("dedup-query", &command.split(' ').collect::<Vec<_>>());
         assert!(
-            ran.code() == 2 && ran.stderr().starts_with(told),
+            ran.code() == 2 && ran.stderr().starts_with(message),
             "{command}: {}",
             ran.stderr()
         );
     }
-    work.shell("sed -i 's/\"version\": 2/\"version\": 1/' h/manifest.json")
+    dir.shell("sed -i 's/\"version\": 2/\"version\": 1/' h/manifest.json")
         .ok();
-    let old = work.run("dedup-query", &["history", "verify", "h"]);
-    let told = "dedup-query: h/manifest.json: a history of version 1, with prints whose bits depend on one another; \
+    let old = dir.run("dedup-query", &["history", "verify", "h"]);
+    let message = "dedup-query: h/manifest.json: a history of version 1, with prints whose bits depend on one another; \
                 this program reads version 2: make it again from the documents, in a new directory\n";
-    assert_eq!((old.code(), old.stderr().as_str()), (2, told));
+    assert_eq!((old.code(), old.stderr().as_str()), (2, message));
 }
 
 /// Wherever a byte of segments, journals and manifest is flipped, verify names the file. With
 /// `DEDUP_SOAK=1` every byte is flipped.
 #[test]
 fn verify_finds_every_flipped_byte_in_a_history() {
-    let work = TestDir::new();
+    let dir = TestDir::new();
     let wanted = [
         "history",
         "h",
@@ -854,8 +847,8 @@ fn verify_finds_every_flipped_byte_in_a_history() {
         "--file-entries",
         "100",
     ];
-    work.run_with("dedup-query", &wanted, prints(230).as_bytes());
-    work.run("dedup-query", &["history", "remove", "h", "p3"])
+    dir.run_with("dedup-query", &wanted, prints(230).as_bytes());
+    dir.run("dedup-query", &["history", "remove", "h", "p3"])
         .ok();
     let step = if std::env::var_os("DEDUP_SOAK").is_some() {
         1
@@ -863,13 +856,13 @@ fn verify_finds_every_flipped_byte_in_a_history() {
         331
     };
     for file in ["000001.prints", "000003.journal", "manifest.json"] {
-        let path = work.path("h").join(file);
+        let path = dir.path("h").join(file);
         let bytes = fs::read(&path).unwrap();
         for at in (0..bytes.len()).step_by(step) {
             let mut altered = bytes.clone();
             altered[at] ^= 4;
             fs::write(&path, &altered).unwrap();
-            let ran = work.run("dedup-query", &["history", "verify", "h"]);
+            let ran = dir.run("dedup-query", &["history", "verify", "h"]);
             assert!(
                 ran.code() == 2
                     && ran
@@ -881,5 +874,5 @@ fn verify_finds_every_flipped_byte_in_a_history() {
         }
         fs::write(&path, &bytes).unwrap();
     }
-    work.run("dedup-query", &["history", "verify", "h"]).ok();
+    dir.run("dedup-query", &["history", "verify", "h"]).ok();
 }

@@ -97,9 +97,9 @@ impl Prints {
 
     /// Queries all prints under other names without adding them, so that each finds itself.
     #[track_caller]
-    fn found(&self, work: &TestDir, more: &[&str]) -> Vec<Option<usize>> {
+    fn found(&self, dir: &TestDir, more: &[&str]) -> Vec<Option<usize>> {
         let asked = self.text().replace("{\"doc\":\"p", "{\"doc\":\"q");
-        let ran = work.run_with(
+        let ran = dir.run_with(
             "dedup-query",
             &[&ASK, &["--no-add"][..], more].concat(),
             asked.as_bytes(),
@@ -115,8 +115,8 @@ impl Prints {
     /// Checks that the history holds a prefix of the prints and answers correctly; returns the
     /// length of the prefix.
     #[track_caller]
-    fn ensure_prefix(&self, work: &TestDir) -> usize {
-        let found = self.found(work, &[]);
+    fn ensure_prefix(&self, dir: &TestDir) -> usize {
+        let found = self.found(dir, &[]);
         let count = (0..found.len())
             .rev()
             .find(|&at| found[at] == Some(at))
@@ -134,8 +134,8 @@ impl Prints {
     }
 
     /// Adds all prints except for the first `skip`.
-    fn add(&self, work: &TestDir, skip: usize, more: &[&str]) -> RunResult {
-        work.run_with(
+    fn add(&self, dir: &TestDir, skip: usize, more: &[&str]) -> RunResult {
+        dir.run_with(
             "dedup-query",
             &[&ASK, &FILE[..], more].concat(),
             self.lines[skip..].concat().as_bytes(),
@@ -159,8 +159,8 @@ fn is_soak() -> bool {
     std::env::var_os("DEDUP_SOAK").is_some()
 }
 
-fn can_trace(work: &TestDir) -> bool {
-    let can = work.shell("strace -f -qq -o /dev/null true").code() == 0;
+fn can_trace(dir: &TestDir) -> bool {
+    let can = dir.shell("strace -f -qq -o /dev/null true").code() == 0;
     if !can {
         eprintln!("no strace here, or no right to use it: skipped");
     }
@@ -169,16 +169,16 @@ fn can_trace(work: &TestDir) -> bool {
 
 /// Checks that there is no file that the manifest does not name.
 #[track_caller]
-fn ensure_no_leftover_files(work: &TestDir) {
-    let manifest = fs::read_to_string(work.path("h/manifest.json")).unwrap();
-    let names = fs::read_dir(work.path("h"))
+fn ensure_no_leftover_files(dir: &TestDir) {
+    let manifest = fs::read_to_string(dir.path("h/manifest.json")).unwrap();
+    let names = fs::read_dir(dir.path("h"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let extra: Vec<String> = names
         .filter(|name| name.ends_with(".prints") && !manifest.contains(name.as_str()))
         .collect();
     assert!(
-        extra.is_empty() && !work.path("h/lock").exists(),
+        extra.is_empty() && !dir.path("h/lock").exists(),
         "{extra:?}"
     );
 }
@@ -192,8 +192,8 @@ fn writer(sync: &str) -> String {
 
 #[test]
 fn small_segments_are_written_and_merged() {
-    let (work, prints) = (TestDir::new(), Prints::new(2000));
-    let ran = work.run_with(
+    let (dir, prints) = (TestDir::new(), Prints::new(2000));
+    let ran = dir.run_with(
         "dedup-query",
         &[&ASK, &["--file-entries", "250"][..]].concat(),
         prints.text().as_bytes(),
@@ -203,20 +203,20 @@ fn small_segments_are_written_and_merged() {
     assert_eq!(found(&ran.stdout()), expected);
     // Eight segments of one journal each are merged into two of three each and two single ones.
     assert_eq!(
-        work.shell("cd h; ls *.journal; ls *.prints | wc -l")
+        dir.shell("cd h; ls *.journal; ls *.prints | wc -l")
             .ok_text(),
         "000009.journal\n4\n"
     );
     assert_eq!(
-        fs::read_to_string(work.path("h/manifest.json"))
+        fs::read_to_string(dir.path("h/manifest.json"))
             .unwrap()
             .matches("\"level\": 1")
             .count(),
         2
     );
-    assert_eq!(prints.ensure_prefix(&work), 2000);
+    assert_eq!(prints.ensure_prefix(&dir), 2000);
     for wrong in ["0", "262145", "many"] {
-        let ran = work.shell(&format!(
+        let ran = dir.shell(&format!(
             "dedup-query history h --min-similarity 1 --file-entries {wrong} x"
         ));
         assert!(
@@ -235,21 +235,21 @@ fn small_segments_are_written_and_merged() {
 /// and the next run completes the work.
 #[test]
 fn a_writer_killed_at_a_system_call_leaves_right_answers() {
-    let (work, prints) = (TestDir::new(), Prints::new(450));
-    if !can_trace(&work) {
+    let (dir, prints) = (TestDir::new(), Prints::new(450));
+    if !can_trace(&dir) {
         return;
     }
-    work.write("p.jsonl", prints.text());
+    dir.write("p.jsonl", prints.text());
     let calls = "write,pwrite64,fsync,fdatasync,rename,unlink,ftruncate,openat,mkdir";
     for number in (1..).step_by(if is_soak() { 1 } else { 37 }) {
-        let _ = fs::remove_dir_all(work.path("h"));
-        let ran = work.shell(&format!(
+        let _ = fs::remove_dir_all(dir.path("h"));
+        let ran = dir.shell(&format!(
             "set -o pipefail; {FEED} strace -f -qq -o /dev/null -e trace={calls} -e inject={calls}:signal=KILL:when={number} {}",
             writer("each")
         ));
         let answered = ran.stdout().lines().count();
-        let count = if work.path("h/manifest.json").exists() {
-            prints.ensure_prefix(&work)
+        let count = if dir.path("h/manifest.json").exists() {
+            prints.ensure_prefix(&dir)
         } else {
             0
         };
@@ -261,7 +261,7 @@ fn a_writer_killed_at_a_system_call_leaves_right_answers() {
             assert_eq!(count, 450);
             break;
         }
-        let rest = prints.add(&work, count, &[]);
+        let rest = prints.add(&dir, count, &[]);
         assert!(
             rest.code() < 2
                 && rest
@@ -271,18 +271,18 @@ fn a_writer_killed_at_a_system_call_leaves_right_answers() {
             "{number}: {}",
             rest.stderr()
         );
-        assert_eq!(prints.ensure_prefix(&work), 450, "killed at call {number}");
-        ensure_no_leftover_files(&work);
+        assert_eq!(prints.ensure_prefix(&dir), 450, "killed at call {number}");
+        ensure_no_leftover_files(&dir);
     }
 }
 
 #[test]
 fn a_failed_system_call_leaves_right_answers() {
-    let (work, prints) = (TestDir::new(), Prints::new(450));
-    if !can_trace(&work) {
+    let (dir, prints) = (TestDir::new(), Prints::new(450));
+    if !can_trace(&dir) {
         return;
     }
-    work.write("p.jsonl", prints.text());
+    dir.write("p.jsonl", prints.text());
     for (calls, error, step) in [
         ("write", "ENOSPC", 61),
         ("fsync", "EIO", 17),
@@ -290,16 +290,16 @@ fn a_failed_system_call_leaves_right_answers() {
         ("rename", "EIO", 7),
     ] {
         for number in (1..).step_by(if is_soak() { 1 } else { step }) {
-            let _ = fs::remove_dir_all(work.path("h"));
-            let ran = work.shell(&format!(
+            let _ = fs::remove_dir_all(dir.path("h"));
+            let ran = dir.shell(&format!(
                 "set -o pipefail; {FEED} strace -f -qq -o log -e trace={calls} -e inject={calls}:error={error}:when={number} {}",
                 writer("each")
             ));
             let when = format!("{calls} {number}: {}", ran.stderr());
             assert!(!ran.stderr().contains("panicked"), "{when}");
             let answered = ran.stdout().lines().count();
-            let count = if work.path("h/manifest.json").exists() {
-                prints.ensure_prefix(&work)
+            let count = if dir.path("h/manifest.json").exists() {
+                prints.ensure_prefix(&dir)
             } else {
                 0
             };
@@ -307,7 +307,7 @@ fn a_failed_system_call_leaves_right_answers() {
                 count >= answered && (ran.code() == 2 || count == 450),
                 "{when}: {answered} were answered, {count} are there"
             );
-            if !fs::read_to_string(work.path("log"))
+            if !fs::read_to_string(dir.path("log"))
                 .unwrap()
                 .contains("(INJECTED)")
             {
@@ -320,13 +320,13 @@ fn a_failed_system_call_leaves_right_answers() {
 /// The first write to a segment fails once: the failure is reported once and has no other effect.
 #[test]
 fn a_segment_that_cannot_be_written_is_written_later() {
-    let (work, prints) = (TestDir::new(), Prints::new(450));
-    if !can_trace(&work) {
+    let (dir, prints) = (TestDir::new(), Prints::new(450));
+    if !can_trace(&dir) {
         return;
     }
-    work.write("p.jsonl", prints.text());
+    dir.write("p.jsonl", prints.text());
     let trace = "strace -f -qq -o log -P $PWD/h/000001.prints -e trace=write -e inject=write:error=ENOSPC:when=1";
-    let ran = work.shell(&format!(
+    let ran = dir.shell(&format!(
         "set -o pipefail; {FEED} {trace} {}",
         writer("100ms")
     ));
@@ -337,21 +337,21 @@ fn a_segment_that_cannot_be_written_is_written_later() {
             "dedup-query: h/000001.prints: No space left on device (os error 28); nothing is lost, and it is tried again\n"
         )
     );
-    assert_eq!(prints.ensure_prefix(&work), 450);
-    ensure_no_leftover_files(&work);
+    assert_eq!(prints.ensure_prefix(&dir), 450);
+    ensure_no_leftover_files(&dir);
 }
 
 /// No segment can be written: the run ends with an error, but what was added is on disk before the
 /// error is reported.
 #[test]
 fn the_journal_is_synced_before_waiting_for_segments() {
-    let (work, prints) = (TestDir::new(), Prints::new(70));
-    if !can_trace(&work) {
+    let (dir, prints) = (TestDir::new(), Prints::new(70));
+    if !can_trace(&dir) {
         return;
     }
     let trace = "strace -f -qq -o log -P $PWD/h/000001.prints -P $PWD/h/000002.prints -e trace=write -e inject=write:error=ENOSPC";
-    work.write("p.jsonl", prints.text());
-    let ran = work.shell(&format!("{trace} {} < p.jsonl", writer("never")));
+    dir.write("p.jsonl", prints.text());
+    let ran = dir.shell(&format!("{trace} {} < p.jsonl", writer("never")));
     assert_eq!(ran.code(), 2);
     assert!(
         ran.stderr()
@@ -361,9 +361,9 @@ fn the_journal_is_synced_before_waiting_for_segments() {
     );
     // Both journals are synced completely: not a byte may be missing.
     for journal in ["h/000001.journal", "h/000002.journal"] {
-        let bytes = work.read(journal);
-        work.write(journal, &bytes[..bytes.len() - 1]);
-        let cut = work.run("dedup-query", &["history", "verify", "h"]);
+        let bytes = dir.read(journal);
+        dir.write(journal, &bytes[..bytes.len() - 1]);
+        let cut = dir.run("dedup-query", &["history", "verify", "h"]);
         assert!(
             cut.code() == 2
                 && cut
@@ -372,15 +372,15 @@ fn the_journal_is_synced_before_waiting_for_segments() {
             "{}",
             cut.stderr()
         );
-        work.write(journal, &bytes);
+        dir.write(journal, &bytes);
     }
     // Bytes after the synced length were never acknowledged, in neither journal.
     for journal in ["h/000001.journal", "h/000002.journal"] {
-        work.shell(&format!("head -c 17 h/manifest.json >> {journal}"))
+        dir.shell(&format!("head -c 17 h/manifest.json >> {journal}"))
             .ok();
     }
-    assert_eq!(prints.ensure_prefix(&work), 70);
-    let repaired = prints.add(&work, 70, &[]).stderr();
+    assert_eq!(prints.ensure_prefix(&dir), 70);
+    let repaired = prints.add(&dir, 70, &[]).stderr();
     let dropped =
         |line: &str| line.contains(": dropped 17 bytes of an unfinished group from byte ");
     assert!(
@@ -388,9 +388,9 @@ fn the_journal_is_synced_before_waiting_for_segments() {
         "{repaired}"
     );
     // Now there is room, and the segments are written.
-    assert_eq!(prints.add(&work, 70, &[]).stderr(), "");
-    assert_eq!(prints.ensure_prefix(&work), 70);
-    ensure_no_leftover_files(&work);
+    assert_eq!(prints.add(&dir, 70, &[]).stderr(), "");
+    assert_eq!(prints.ensure_prefix(&dir), 70);
+    ensure_no_leftover_files(&dir);
 }
 
 /// The syncs and answers in the log of strace, in order.
@@ -414,12 +414,12 @@ fn wait_until(holds: &dyn Fn() -> bool) {
 
 #[test]
 fn entries_are_synced_within_the_promised_time() {
-    let (work, prints) = (TestDir::new(), Prints::new(3));
-    if !can_trace(&work) {
+    let (dir, prints) = (TestDir::new(), Prints::new(3));
+    if !can_trace(&dir) {
         return;
     }
     for sync in ["each", "never", "50ms"] {
-        let _ = fs::remove_dir_all(work.path("h"));
+        let _ = fs::remove_dir_all(dir.path("h"));
         let command = format!(
             "exec strace -f -qq -o log -e trace=fdatasync,write {}",
             writer(sync)
@@ -437,7 +437,7 @@ fn entries_are_synced_within_the_promised_time() {
             shell
                 .args(["-c", &command])
                 .env("PATH", path)
-                .current_dir(work.dir.path());
+                .current_dir(dir.temp.path());
             shell
         };
         let mut child = command
@@ -449,7 +449,7 @@ fn entries_are_synced_within_the_promised_time() {
             child.stdin.take().unwrap(),
             BufReader::new(child.stdout.take().unwrap()),
         );
-        let log = || events(&fs::read_to_string(work.path("log")).unwrap());
+        let log = || events(&fs::read_to_string(dir.path("log")).unwrap());
         for (at, line) in prints.lines.iter().enumerate() {
             input.write_all(line.as_bytes()).unwrap();
             output.read_line(&mut String::new()).unwrap();
@@ -473,13 +473,13 @@ fn entries_are_synced_within_the_promised_time() {
 /// forgotten is rewritten with the rest.
 #[test]
 fn segments_shrink_as_entries_are_forgotten() {
-    let (work, prints) = (TestDir::new(), Prints::new(900));
+    let (dir, prints) = (TestDir::new(), Prints::new(900));
     let newest = ["--max-entries", "300"];
-    assert_eq!(prints.add(&work, 0, &newest).stderr(), "");
-    prints.ensure_has(&prints.found(&work, &newest), |at| at >= 600);
+    assert_eq!(prints.add(&dir, 0, &newest).stderr(), "");
+    prints.ensure_has(&prints.found(&dir, &newest), |at| at >= 600);
     let entries = || {
         Server::start(
-            &work,
+            &dir,
             &[
                 "serve",
                 "--history",
@@ -495,9 +495,9 @@ fn segments_shrink_as_entries_are_forgotten() {
     };
     assert!((300..=500).contains(&entries()), "{}", entries());
     // One segment, of which the first 120 entries are forgotten.
-    fs::remove_dir_all(work.path("h")).unwrap();
+    fs::remove_dir_all(dir.path("h")).unwrap();
     let add = |more: &[&str], lines: &[String]| {
-        let ran = work.run_with(
+        let ran = dir.run_with(
             "dedup-query",
             &[&ASK, &["--file-entries", "200"][..], more].concat(),
             lines.concat().as_bytes(),
@@ -510,29 +510,23 @@ fn segments_shrink_as_entries_are_forgotten() {
     };
     add(&[], &prints.lines[..200]);
     assert_eq!(
-        (
-            entries(),
-            work.shell("cd h; ls *.prints").ok_text().as_str()
-        ),
+        (entries(), dir.shell("cd h; ls *.prints").ok_text().as_str()),
         (200, "000001.prints\n")
     );
     add(&["--max-entries", "80"], &[]);
     assert_eq!(
-        (
-            entries(),
-            work.shell("cd h; ls *.prints").ok_text().as_str()
-        ),
+        (entries(), dir.shell("cd h; ls *.prints").ok_text().as_str()),
         (80, "000002.prints\n")
     );
-    prints.ensure_has(&prints.found(&work, &[]), |at| (120..200).contains(&at));
+    prints.ensure_has(&prints.found(&dir, &[]), |at| (120..200).contains(&at));
 }
 
 /// A segment whose entries were mostly removed is rewritten without them.
 #[test]
 fn segments_shrink_as_entries_are_removed() {
-    let (work, prints) = (TestDir::new(), Prints::new(200));
+    let (dir, prints) = (TestDir::new(), Prints::new(200));
     assert_eq!(
-        work.run_with(
+        dir.run_with(
             "dedup-query",
             &[&ASK, &["--file-entries", "100"][..]].concat(),
             prints.text().as_bytes()
@@ -542,7 +536,7 @@ fn segments_shrink_as_entries_are_removed() {
     );
     let entries = || {
         Server::start(
-            &work,
+            &dir,
             &[
                 "serve",
                 "--history",
@@ -557,13 +551,13 @@ fn segments_shrink_as_entries_are_removed() {
         .entries
     };
     let remove = |numbers: std::ops::Range<usize>| {
-        work.write(
+        dir.write(
             "list",
             numbers
                 .map(|number| format!("p{number}\n"))
                 .collect::<String>(),
         );
-        work.run(
+        dir.run(
             "dedup-query",
             &["history", "remove", "h", "--files-from", "list"],
         )
@@ -573,24 +567,21 @@ fn segments_shrink_as_entries_are_removed() {
     assert_eq!(entries(), 200);
     remove(50..60);
     assert_eq!(
-        (
-            entries(),
-            work.shell("cd h; ls *.prints").ok_text().as_str()
-        ),
+        (entries(), dir.shell("cd h; ls *.prints").ok_text().as_str()),
         (149, "000002.prints\n000003.prints\n")
     );
-    prints.ensure_has(&prints.found(&work, &[]), |at| at >= 60);
+    prints.ensure_has(&prints.found(&dir, &[]), |at| at >= 60);
     remove(60..200);
-    assert_eq!(prints.found(&work, &[]), vec![None; 200]);
+    assert_eq!(prints.found(&dir, &[]), vec![None; 200]);
     assert_eq!(
         (
             entries(),
-            work.shell("ls h | grep -c prints").stdout().trim()
+            dir.shell("ls h | grep -c prints").stdout().trim()
         ),
         (0, "0")
     );
     assert_eq!(
-        records(&work.shell("jq -c .removed h/manifest.json").ok()),
+        records(&dir.shell("jq -c .removed h/manifest.json").ok()),
         [serde_json::json!([])]
     );
 }

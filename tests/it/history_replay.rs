@@ -44,8 +44,8 @@ open(\"ready\", \"w\").close()
 while block := os.read(0, 300): sys.stdout.buffer.write(block)' > out";
 
 /// The complete lines that the reader got.
-fn whole_lines(work: &TestDir) -> String {
-    let got = fs::read_to_string(work.path("out")).unwrap_or_default();
+fn whole_lines(dir: &TestDir) -> String {
+    let got = fs::read_to_string(dir.path("out")).unwrap_or_default();
     got.split_inclusive('\n')
         .filter(|line| line.ends_with('\n'))
         .collect()
@@ -62,11 +62,11 @@ fn texts(lines: &str) -> BTreeSet<&str> {
 /// Kills the program at each of its system calls, one per run, and checks what the reader got and
 /// what a second run passes.
 fn kill_at_calls(reader: &str, check: impl Fn(&TestDir, &str, u32)) {
-    let work = TestDir::with(&[("d.jsonl", documents("d"))]);
-    if work.shell("strace -f -qq -o /dev/null true").code() != 0 {
+    let dir = TestDir::with(&[("d.jsonl", documents("d"))]);
+    if dir.shell("strace -f -qq -o /dev/null true").code() != 0 {
         return eprintln!("no strace here, or no right to use it: skipped");
     }
-    let whole = work.shell(&format!("{SIFT} < d.jsonl; rm -r h")).ok_text();
+    let whole = dir.shell(&format!("{SIFT} < d.jsonl; rm -r h")).ok_text();
     assert_eq!(whole.lines().count(), COUNT - COUNT / 3);
     let step = if std::env::var_os("DEDUP_SOAK").is_some() {
         1
@@ -74,19 +74,19 @@ fn kill_at_calls(reader: &str, check: impl Fn(&TestDir, &str, u32)) {
         17
     };
     for number in (1..).step_by(step) {
-        work.shell("rm -rf h out ready").ok();
+        dir.shell("rm -rf h out ready").ok();
         if !reader.contains(SLOW) {
-            work.write("ready", "");
+            dir.write("ready", "");
         }
         let trace = format!(
             "strace -f -qq -o /dev/null -e trace={CALLS} -e inject={CALLS}:signal=KILL:when={number} {SIFT} 2> /dev/null"
         );
-        work.shell(&format!(
+        dir.shell(&format!(
             "{FEED} | (until [ -e ready ]; do :; done; {trace}; echo $? > status) {reader}"
         ));
-        check(&work, &whole, number);
-        work.run("dedup-query", &["history", "verify", "h"]).ok();
-        if work.read("status") != b"137\n" {
+        check(&dir, &whole, number);
+        dir.run("dedup-query", &["history", "verify", "h"]).ok();
+        if dir.read("status") != b"137\n" {
             break;
         }
     }
@@ -94,21 +94,22 @@ fn kill_at_calls(reader: &str, check: impl Fn(&TestDir, &str, u32)) {
 
 /// The same input again passes exactly the lines of an undisturbed run, whatever the reader got,
 /// and stores nothing twice.
-fn ensure_replay_is_whole(work: &TestDir, whole: &str, number: u32) {
-    let again = work.shell(&format!("{SIFT} < d.jsonl"));
+fn ensure_replay_is_whole(dir: &TestDir, whole: &str, number: u32) {
+    let again = dir.shell(&format!("{SIFT} < d.jsonl"));
     assert_eq!(
         (again.code(), again.stdout().as_str()),
         (0, whole),
         "killed at call {number}: {}",
         again.stderr()
     );
-    let told = again.stderr();
+    let stderr = again.stderr();
     assert!(
-        told.lines()
+        stderr
+            .lines()
             .all(|line| line.ends_with("everything that was synced is there")),
-        "killed at call {number}: {told}"
+        "killed at call {number}: {stderr}"
     );
-    let stats = work
+    let stats = dir
         .run("dedup-query", &["history", "stats", "--json", "h"])
         .ok_text();
     assert!(
@@ -142,10 +143,10 @@ fn with_a_reader_that_loses_lines_a_rerun_passes_all_new_documents() {
 /// name the next time.
 #[test]
 fn a_stored_document_has_passed() {
-    kill_at_calls(&format!("| {SLOW}"), |work, whole, number| {
-        work.write("other.jsonl", documents("other"));
-        let again = work.shell(&format!("{SIFT} < other.jsonl")).stdout();
-        let first = whole_lines(work);
+    kill_at_calls(&format!("| {SLOW}"), |dir, whole, number| {
+        dir.write("other.jsonl", documents("other"));
+        let again = dir.shell(&format!("{SIFT} < other.jsonl")).stdout();
+        let first = whole_lines(dir);
         let both: BTreeSet<&str> = texts(&first).union(&texts(&again)).copied().collect();
         let lost: Vec<_> = texts(whole).difference(&both).copied().collect();
         assert!(

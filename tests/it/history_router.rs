@@ -10,10 +10,10 @@ use std::{collections::BTreeMap, time::Instant};
 const RANGES: [&str; 3] = ["0..124", "125..131", "132..256"];
 const WANTED: [&str; 4] = ["--min-similarity", "0.8", "--top", "3"];
 
-fn start_part(work: &TestDir, number: usize) -> Server {
+fn start_part(dir: &TestDir, number: usize) -> Server {
     let (history, listen) = (format!("h{number}"), format!("unix:u{number}"));
     Server::start(
-        work,
+        dir,
         &[
             &[
                 "serve",
@@ -30,8 +30,8 @@ fn start_part(work: &TestDir, number: usize) -> Server {
     )
 }
 
-fn start_parts(work: &TestDir) -> [Server; 3] {
-    [0, 1, 2].map(|number| start_part(work, number))
+fn start_parts(dir: &TestDir) -> [Server; 3] {
+    [0, 1, 2].map(|number| start_part(dir, number))
 }
 
 /// The upstreams in another order than that of their cardinalities.
@@ -44,8 +44,8 @@ const UPSTREAMS: [&str; 6] = [
     "unix:u1",
 ];
 
-fn ask_router(work: &TestDir, more: &[&str], lines: &str) -> Vec<Value> {
-    let ran = work.run_with(
+fn ask_router(dir: &TestDir, more: &[&str], lines: &str) -> Vec<Value> {
+    let ran = dir.run_with(
         "dedup-query",
         &[&["history"], &UPSTREAMS[..], &WANTED[..], more].concat(),
         lines.as_bytes(),
@@ -58,8 +58,8 @@ fn ask_router(work: &TestDir, more: &[&str], lines: &str) -> Vec<Value> {
     records(ran.stdout().as_bytes())
 }
 
-fn ask_whole_history(work: &TestDir, more: &[&str], lines: &str) -> Vec<Value> {
-    let ran = work.run_with(
+fn ask_whole_history(dir: &TestDir, more: &[&str], lines: &str) -> Vec<Value> {
+    let ran = dir.run_with(
         "dedup-query",
         &[&["history", "whole"], &WANTED[..], more].concat(),
         lines.as_bytes(),
@@ -150,10 +150,10 @@ fn ensure_same(found: &[Value], expected: &[Value]) {
 #[test]
 fn three_parts_answer_as_one_history() {
     for seed in 1..=3 {
-        let work = TestDir::new();
-        let servers = start_parts(&work);
+        let dir = TestDir::new();
+        let servers = start_parts(&dir);
         let lines = documents(seed, 1500);
-        let expected = ask_whole_history(&work, &[], &lines);
+        let expected = ask_whole_history(&dir, &[], &lines);
         assert!(
             expected
                 .iter()
@@ -161,17 +161,17 @@ fn three_parts_answer_as_one_history() {
                 .count()
                 > 500
         );
-        ensure_same(&ask_router(&work, &[], &lines), &expected);
+        ensure_same(&ask_router(&dir, &[], &lines), &expected);
         // All documents are there now, and nothing is added.
         let other = documents(seed + 100, 300) + &lines.replace("{\"id\":\"s", "{\"id\":\"q");
         ensure_same(
-            &ask_router(&work, &["--no-add"], &other),
-            &ask_whole_history(&work, &["--no-add"], &other),
+            &ask_router(&dir, &["--no-add"], &other),
+            &ask_whole_history(&dir, &["--no-add"], &other),
         );
         let entries: Vec<u64> = servers
             .iter()
             .map(|server| {
-                records(server.connect(&work).ask("{\"hello\":1}").as_bytes())[0]["entries"]
+                records(server.connect(&dir).ask("{\"hello\":1}").as_bytes())[0]["entries"]
                     .as_u64()
                     .unwrap()
             })
@@ -185,10 +185,10 @@ fn three_parts_answer_as_one_history() {
 
 #[test]
 fn a_router_serves_clients_and_removes_entries() {
-    let work = TestDir::new();
-    let _servers = start_parts(&work);
+    let dir = TestDir::new();
+    let _servers = start_parts(&dir);
     let router = Server::start(
-        &work,
+        &dir,
         &[
             &["serve", "--lines", "tcp:127.0.0.1:0"],
             &UPSTREAMS[..],
@@ -196,13 +196,13 @@ fn a_router_serves_clients_and_removes_entries() {
         ]
         .concat(),
     );
-    let mut client = router.connect(&work);
+    let mut client = router.connect(&dir);
     let lines = documents(9, 200);
     let found: Vec<Value> = lines
         .lines()
         .flat_map(|line| records(client.ask(line).as_bytes()))
         .collect();
-    ensure_same(&found, &ask_whole_history(&work, &[], &lines));
+    ensure_same(&found, &ask_whole_history(&dir, &[], &lines));
     assert_eq!(client.ask(r#"{"remove":"s9-0"}"#), "{\"removed\":1}\n");
     assert_eq!(client.ask(r#"{"remove":"s9-0"}"#), "{\"removed\":0}\n");
     let hello = client.ask("{\"hello\":1}");
@@ -217,13 +217,13 @@ fn a_router_serves_clients_and_removes_entries() {
 
 #[test]
 fn a_lost_upstream_is_named_and_comes_back() {
-    let work = TestDir::new();
-    let [low, middle, high] = start_parts(&work);
+    let dir = TestDir::new();
+    let [low, middle, high] = start_parts(&dir);
     let mut router = Server::start(
-        &work,
+        &dir,
         &[&["serve", "--lines", "unix:f"], &UPSTREAMS[..], &WANTED[..]].concat(),
     );
-    let mut client = router.connect(&work);
+    let mut client = router.connect(&dir);
     let lines = documents(5, 60);
     // A document sent again gets its first answer, so each time it gets another name.
     let mut times = 0;
@@ -264,16 +264,20 @@ fn a_lost_upstream_is_named_and_comes_back() {
         left.len()
     );
     assert!(left.iter().all(|answer| answer["best"]["similarity"] == 1));
-    assert!(router.told().starts_with("dedup-query: unix:u1: lost: "));
+    assert!(
+        router
+            .next_message()
+            .starts_with("dedup-query: unix:u1: lost: ")
+    );
     // It is started again with its cardinalities.
-    let _middle = start_part(&work, 1);
+    let _middle = start_part(&dir, 1);
     while all(false)
         .iter()
         .any(|answer| answer.get("missing").is_some())
     {}
     assert!(
         router
-            .told()
+            .next_message()
             .starts_with("dedup-query: unix:u1: is there, with ")
     );
     assert!(
@@ -288,13 +292,13 @@ fn a_lost_upstream_is_named_and_comes_back() {
 /// A stopped server accepts connections but never answers.
 #[test]
 fn a_router_does_not_wait_for_a_hanging_upstream() {
-    let work = TestDir::new();
-    let [_low, middle, _high] = start_parts(&work);
+    let dir = TestDir::new();
+    let [_low, middle, _high] = start_parts(&dir);
     let router = Server::start(
-        &work,
+        &dir,
         &[&["serve", "--lines", "unix:f"], &UPSTREAMS[..], &WANTED[..]].concat(),
     );
-    let (mut client, lines) = (router.connect(&work), documents(6, 60));
+    let (mut client, lines) = (router.connect(&dir), documents(6, 60));
     lines.lines().for_each(|line| drop(client.ask(line)));
     middle.signal("STOP");
     let start = Instant::now();
@@ -321,11 +325,11 @@ fn a_router_does_not_wait_for_a_hanging_upstream() {
 
 #[test]
 fn incompatible_upstreams_are_refused() {
-    let work = TestDir::new();
-    let _low = start_part(&work, 0);
+    let dir = TestDir::new();
+    let _low = start_part(&dir, 0);
     let serve = |history: &str, listen: &str, more: &[&str]| {
         Server::start(
-            &work,
+            &dir,
             &[&["serve", "--history", history, "--lines", listen], more].concat(),
         )
     };
@@ -356,7 +360,7 @@ fn incompatible_upstreams_are_refused() {
         ]
         .concat(),
     );
-    for (second, told) in [
+    for (second, message) in [
         (
             "unix:all",
             "dedup-query: unix:all: it keeps cardinalities 0..256, and unix:u0 keeps 0..124; give each a range of its own",
@@ -371,7 +375,7 @@ fn incompatible_upstreams_are_refused() {
         ),
         ("unix:lines", "dedup-query: unix:lines: scheme is 'line"),
     ] {
-        let ran = work.run(
+        let ran = dir.run(
             "dedup-query",
             &[
                 &["history", "--upstream", "unix:u0", "--upstream", second],
@@ -380,13 +384,13 @@ fn incompatible_upstreams_are_refused() {
             .concat(),
         );
         assert!(
-            ran.code() == 2 && ran.stderr().starts_with(told),
+            ran.code() == 2 && ran.stderr().starts_with(message),
             "{}",
             ran.stderr()
         );
     }
     // Cardinalities that no upstream keeps, and an upstream that is not there yet, are reported.
-    let ran = work.run_with(
+    let ran = dir.run_with(
         "dedup-query",
         &[&["history", "--upstream", "unix:u0"], &WANTED[..]].concat(),
         b"",
@@ -395,7 +399,7 @@ fn incompatible_upstreams_are_refused() {
         ran.stderr(),
         "dedup-query: --upstream: no upstream keeps cardinalities 125..256; such documents are compared with others, but not added\n"
     );
-    let ran = work.run_with(
+    let ran = dir.run_with(
         "dedup-query",
         &[
             &["history", "--upstream", "unix:u0", "--upstream", "unix:u1"],
@@ -417,10 +421,10 @@ fn incompatible_upstreams_are_refused() {
 /// A part keeps only its own cardinalities in a stream as well.
 #[test]
 fn a_part_reports_documents_it_does_not_keep() {
-    let work = TestDir::new();
+    let dir = TestDir::new();
     let lines = documents(8, 50);
     let part = |buckets: &str| {
-        let ran = work.run_with(
+        let ran = dir.run_with(
             "dedup-query",
             &[
                 "history",
@@ -449,11 +453,11 @@ fn upstreams_on_tcp_are_lost_and_come_back() {
             eprintln!("{host} is no address here: skipped");
             continue;
         }
-        let work = TestDir::new();
+        let dir = TestDir::new();
         let start = |number: usize, address: &str| {
             let history = format!("h{number}");
             Server::start(
-                &work,
+                &dir,
                 &[
                     &[
                         "serve",
@@ -480,10 +484,10 @@ fn upstreams_on_tcp_are_lost_and_come_back() {
             .flat_map(|address| ["--upstream", address])
             .collect();
         let router = Server::start(
-            &work,
+            &dir,
             &[&["serve", "--lines", "unix:f"], &upstreams[..], &WANTED[..]].concat(),
         );
-        let mut client = router.connect(&work);
+        let mut client = router.connect(&dir);
         let lines = documents(5, 40);
         let mut all = |add: bool| -> Vec<Value> {
             let line = |line: &str| {
@@ -540,15 +544,15 @@ fn upstreams_on_tcp_are_lost_and_come_back() {
 /// upstreams still come back.
 #[test]
 fn a_router_does_not_wait_for_an_upstream_that_accepts_nothing() {
-    let work = TestDir::new();
-    let [low, _middle, _] = start_parts(&work);
-    let stuck = std::os::unix::net::UnixListener::bind(work.path("stuck")).unwrap();
+    let dir = TestDir::new();
+    let [low, _middle, _] = start_parts(&dir);
+    let stuck = std::os::unix::net::UnixListener::bind(dir.path("stuck")).unwrap();
     // SAFETY: a call without pointers, on a socket that listens already.
     assert_eq!(
         unsafe { libc::listen(std::os::fd::AsRawFd::as_raw_fd(&stuck), 0) },
         0
     );
-    let _first = std::os::unix::net::UnixStream::connect(work.path("stuck")).unwrap();
+    let _first = std::os::unix::net::UnixStream::connect(dir.path("stuck")).unwrap();
     let upstreams = [
         "--upstream",
         "unix:u0",
@@ -558,10 +562,10 @@ fn a_router_does_not_wait_for_an_upstream_that_accepts_nothing() {
         "unix:stuck",
     ];
     let router = Server::start(
-        &work,
+        &dir,
         &[&["serve", "--lines", "unix:f"], &upstreams[..], &WANTED[..]].concat(),
     );
-    let mut client = router.connect(&work);
+    let mut client = router.connect(&dir);
     let lines = documents(5, 40);
     let mut missing = || {
         let answers: Vec<Value> = lines
@@ -575,11 +579,11 @@ fn a_router_does_not_wait_for_an_upstream_that_accepts_nothing() {
     assert!(!missing());
     drop(low);
     assert!(missing());
-    let _low = start_part(&work, 0);
+    let _low = start_part(&dir, 0);
     while missing() {}
     assert_eq!(router.end("TERM").0, Some(0));
     // The socket of a stuck process is not taken over.
-    let ran = work.run(
+    let ran = dir.run(
         "dedup-query",
         &[
             "serve",
@@ -604,8 +608,8 @@ fn a_router_does_not_wait_for_an_upstream_that_accepts_nothing() {
 /// above names what the router below cannot reach.
 #[test]
 fn upstreams_that_cannot_remove_an_entry_are_named() {
-    let work = TestDir::new();
-    let [low, middle, high] = start_parts(&work);
+    let dir = TestDir::new();
+    let [low, middle, high] = start_parts(&dir);
     drop(low.end("TERM"));
     let read_only = [
         "serve",
@@ -617,20 +621,20 @@ fn upstreams_that_cannot_remove_an_entry_are_named() {
         RANGES[0],
         "--no-add",
     ];
-    let _low = Server::start(&work, &[&read_only, &WANTED[..]].concat());
+    let _low = Server::start(&dir, &[&read_only, &WANTED[..]].concat());
     let router = Server::start(
-        &work,
+        &dir,
         &[&["serve", "--lines", "unix:f"], &UPSTREAMS[..], &WANTED[..]].concat(),
     );
     let above = Server::start(
-        &work,
+        &dir,
         &[
             &["serve", "--upstream", "unix:f", "--lines", "unix:g"],
             &WANTED[..],
         ]
         .concat(),
     );
-    let mut clients = [router.connect(&work), above.connect(&work)];
+    let mut clients = [router.connect(&dir), above.connect(&dir)];
     for client in &mut clients {
         assert_eq!(
             client.ask(r#"{"remove":"x"}"#),

@@ -12,8 +12,8 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-fn status(work: &TestDir) -> Value {
-    serde_json::from_slice(&work.shell("dedup-shard status r --json").ok()).unwrap()
+fn status(dir: &TestDir) -> Value {
+    serde_json::from_slice(&dir.shell("dedup-shard status r --json").ok()).unwrap()
 }
 
 /// The tasks of each kind: name, done, all.
@@ -32,14 +32,14 @@ fn done(status: &Value) -> Vec<(String, u64, u64)> {
 
 #[test]
 fn status_counts_tasks_done_by_hosts_and_gather_can_be_repeated() {
-    let work = corpus();
-    let mut hosts = Hosts::behind_rsh(&work, 2);
-    plan(&work, &hosts.list(""), "--table c").ok();
+    let dir = corpus();
+    let mut hosts = Hosts::behind_rsh(&dir, 2);
+    plan(&dir, &hosts.list(""), "--table c").ok();
     // Halfway, tasks done by hosts count as done, but `missing` lists them for a run without these
     // hosts.
     hosts.set_fault("fail part");
-    assert_eq!(hosts.run(&work, "-q").code(), 2);
-    let half = status(&work);
+    assert_eq!(hosts.run(&dir, "-q").code(), 2);
+    let half = status(&dir);
     let of = |name: &str| {
         done(&half)
             .into_iter()
@@ -65,13 +65,13 @@ fn status_counts_tasks_done_by_hosts_and_gather_can_be_repeated() {
     );
     // Partial outputs are not visible to make.
     assert_eq!(
-        work.shell("ls r/map/*/built.json r/reduce/*/built.json 2> /dev/null")
+        dir.shell("ls r/map/*/built.json r/reduce/*/built.json 2> /dev/null")
             .stdout(),
         ""
     );
-    hosts.run(&work, "").ok();
-    ensure_equals_build(&work, "c");
-    let whole = status(&work);
+    hosts.run(&dir, "").ok();
+    ensure_equals_build(&dir, "c");
+    let whole = status(&dir);
     assert!(
         done(&whole).iter().all(|(_, done, all)| done == all),
         "{whole}"
@@ -80,30 +80,29 @@ fn status_counts_tasks_done_by_hosts_and_gather_can_be_repeated() {
         (&whole["missing"], &whole["damaged"]),
         (&serde_json::json!([]), &serde_json::json!([]))
     );
-    assert_eq!(work.shell("dedup-shard status r --missing").ok_text(), "");
+    assert_eq!(dir.shell("dedup-shard status r --missing").ok_text(), "");
     assert!(
-        !work
-            .shell("dedup-shard status r")
+        !dir.shell("dedup-shard status r")
             .ok_text()
             .contains("made again")
     );
-    work.shell("dedup-shard gather r -o again").ok();
-    assert_eq!(work.shell("diff -r again r/index").ok_text(), "");
+    dir.shell("dedup-shard gather r -o again").ok();
+    assert_eq!(dir.shell("diff -r again r/index").ok_text(), "");
     // Without the hosts, this machine runs all tasks again once an output that only the hosts had
     // is missing.
-    work.shell("rm -r r/index r/table.ndjson r/part r/count && dedup-shard run r")
+    dir.shell("rm -r r/index r/table.ndjson r/part r/count && dedup-shard run r")
         .ok();
-    ensure_equals_build(&work, "c");
+    ensure_equals_build(&dir, "c");
 }
 
 #[test]
 fn status_reports_transferred_bytes_by_kind() {
-    let work = corpus();
-    let hosts = Hosts::behind_rsh(&work, 2);
-    plan(&work, &hosts.list(""), "--table c").ok();
-    hosts.run(&work, "").ok();
-    let told = status(&work);
-    let goods = told["moved_by_goods"].as_array().unwrap();
+    let dir = corpus();
+    let hosts = Hosts::behind_rsh(&dir, 2);
+    plan(&dir, &hosts.list(""), "--table c").ok();
+    hosts.run(&dir, "").ok();
+    let summary = status(&dir);
+    let goods = summary["moved_by_goods"].as_array().unwrap();
     let bytes = |name: &str| {
         goods
             .iter()
@@ -111,14 +110,14 @@ fn status_reports_transferred_bytes_by_kind() {
             .map_or(0, |of| of["bytes"].as_u64().unwrap())
     };
     let of_files = |glob: &str| -> u64 {
-        let sizes = work
+        let sizes = dir
             .shell(&format!("find hosts.d -path '{glob}' -printf '%s\\n'"))
             .ok_text();
         sizes.lines().map(|size| size.parse::<u64>().unwrap()).sum()
     };
     // Each file moves once: all documents, the inputs of tasks, and the outputs that the
     // coordinator collects.
-    let corpus = work
+    let corpus = dir
         .shell("find c -type f ! -name .hidden -printf '%s\\n'")
         .ok_text();
     assert_eq!(
@@ -127,16 +126,20 @@ fn status_reports_transferred_bytes_by_kind() {
             .lines()
             .map(|size| size.parse::<u64>().unwrap())
             .sum::<u64>(),
-        "{told}"
+        "{summary}"
     );
-    assert_eq!(bytes("runs"), of_files("*/in/map/*.runs"), "{told}");
-    assert_eq!(bytes("numbers"), of_files("*/in/sets/*.numbers"), "{told}");
+    assert_eq!(bytes("runs"), of_files("*/in/map/*.runs"), "{summary}");
+    assert_eq!(
+        bytes("numbers"),
+        of_files("*/in/sets/*.numbers"),
+        "{summary}"
+    );
     let parts = of_files("*/out/part/*/part") + of_files("*/out/part/*/built.json");
-    assert_eq!(bytes("parts"), parts, "{told}");
+    assert_eq!(bytes("parts"), parts, "{summary}");
     assert_eq!(
         bytes("index"),
         of_files("*/in/index/*") - of_files("*/in/index/*.items"),
-        "{told}"
+        "{summary}"
     );
     assert!(
         bytes("sets") > 0
@@ -144,14 +147,14 @@ fn status_reports_transferred_bytes_by_kind() {
             && bytes("counts") > 0
             && bytes("slices") > 0
             && bytes("plan") > 0,
-        "{told}"
+        "{summary}"
     );
     let sum: u64 = goods.iter().map(|of| of["bytes"].as_u64().unwrap()).sum();
-    assert_eq!(told["moved"].as_u64(), Some(sum));
-    assert!(goods.iter().all(|of| of["direct"] == 0), "{told}");
-    let text = work.shell("dedup-shard status r").ok_text();
+    assert_eq!(summary["moved"].as_u64(), Some(sum));
+    assert!(goods.iter().all(|of| of["direct"] == 0), "{summary}");
+    let text = dir.shell("dedup-shard status r").ok_text();
     assert!(text.lines().any(|line| line.starts_with("runs ")), "{text}");
-    let report = String::from_utf8(work.read("r/report.html")).unwrap();
+    let report = String::from_utf8(dir.read("r/report.html")).unwrap();
     assert!(
         report.contains("<h2>What was moved</h2>") && report.contains("<rect class=\"move\" x=")
     );
@@ -159,18 +162,18 @@ fn status_reports_transferred_bytes_by_kind() {
 
 #[test]
 fn every_key_of_an_ssh_agent_is_tried() {
-    let work = small_corpus();
-    let hosts = Hosts::with_sshd(&work, 1);
+    let dir = small_corpus();
+    let hosts = Hosts::with_sshd(&dir, 1);
     ["a", "b"].iter().for_each(|name| hosts.make_key(name));
     let flags = hosts
         .flags()
         .replace(&format!("--identity {}", hosts.file("id").display()), "");
     let run = |keys: &[&str]| {
-        plan(&work, &hosts.list(""), "c").ok();
-        work.shell(&hosts.with_agent(keys, &format!("dedup-shard run r {flags}")))
+        plan(&dir, &hosts.list(""), "c").ok();
+        dir.shell(&hosts.with_agent(keys, &format!("dedup-shard run r {flags}")))
     };
     run(&["a", "b", "id"]).ok();
-    ensure_equals_build(&work, "c");
+    ensure_equals_build(&dir, "c");
     let ran = run(&["a", "b"]);
     assert!(
         ran.code() == 75
@@ -184,13 +187,13 @@ fn every_key_of_an_ssh_agent_is_tried() {
 
 #[test]
 fn files_move_between_hosts_without_the_coordinator() {
-    let work = small_corpus();
-    let hosts = Hosts::with_sshd(&work, 2);
-    plan(&work, &hosts.list(""), "c").ok();
-    hosts.run(&work, "").ok();
-    ensure_equals_build(&work, "c");
-    let told = status(&work);
-    let runs = told["moved_by_goods"]
+    let dir = small_corpus();
+    let hosts = Hosts::with_sshd(&dir, 2);
+    plan(&dir, &hosts.list(""), "c").ok();
+    hosts.run(&dir, "").ok();
+    ensure_equals_build(&dir, "c");
+    let summary = status(&dir);
+    let runs = summary["moved_by_goods"]
         .as_array()
         .unwrap()
         .iter()
@@ -198,16 +201,16 @@ fn files_move_between_hosts_without_the_coordinator() {
         .unwrap();
     assert!(
         runs["bytes"].as_u64() > Some(0) && runs["direct"] == runs["bytes"],
-        "{told}"
+        "{summary}"
     );
     // Hosts that cannot reach each other are reported once, and the coordinator relays the files.
-    plan(&work, &hosts.list(""), "--parts 2 c").ok();
+    plan(&dir, &hosts.list(""), "--parts 2 c").ok();
     let flags = hosts
         .flags()
         .replace("--peer-rsh 'ssh", "--peer-rsh 'false");
-    let ran = work.shell(&format!("dedup-shard run r {flags}"));
+    let ran = dir.shell(&format!("dedup-shard run r {flags}"));
     assert_eq!(ran.code(), 0, "{}", ran.stderr());
-    ensure_equals_build(&work, "--parts 2 c");
+    ensure_equals_build(&dir, "--parts 2 c");
     let detours: Vec<String> = ran
         .stderr()
         .lines()
@@ -221,7 +224,7 @@ fn files_move_between_hosts_without_the_coordinator() {
     );
     assert!((1..=2).contains(&detours.len()), "{}", ran.stderr());
     assert!(
-        status(&work)["moved_by_goods"]
+        status(&dir)["moved_by_goods"]
             .as_array()
             .unwrap()
             .iter()
@@ -232,8 +235,8 @@ fn files_move_between_hosts_without_the_coordinator() {
 /// Like OpenSSH with MaxStartups, which drops some of many simultaneous connections.
 #[test]
 fn a_host_that_drops_connections_is_retried_by_few_at_once() {
-    let work = small_corpus();
-    let hosts = Hosts::behind_rsh(&work, 1);
+    let dir = small_corpus();
+    let hosts = Hosts::behind_rsh(&dir, 1);
     let rsh = fs::read_to_string(hosts.file("rsh")).unwrap();
     // The first connection is dropped. A login takes a while, and there are eight slots.
     let busy = r#"if mkdir "$HOME/busy" 2> /dev/null; then echo 'kex_exchange_identification: Connection closed by remote host' >&2; exit 255; fi
@@ -241,9 +244,9 @@ for n in 1 2 3 4 5 6 7 8 none; do mkdir "$HOME/door$n" 2> /dev/null && break; do
 if [ $n = none ]; then touch "$HOME/crowd"; else sleep 0.05; rmdir "$HOME/door$n"; fi
 echo "Welcome"#;
     fs::write(hosts.file("rsh"), rsh.replace("echo \"Welcome", busy)).unwrap();
-    plan(&work, &hosts.list("slots=12"), "--parts 32 c").ok();
-    hosts.run(&work, "").ok();
-    ensure_equals_build(&work, "--parts 32 c");
+    plan(&dir, &hosts.list("slots=12"), "--parts 32 c").ok();
+    hosts.run(&dir, "").ok();
+    ensure_equals_build(&dir, "--parts 32 c");
     assert!(
         hosts.home("node1").join("busy").exists() && !hosts.home("node1").join("crowd").exists()
     );
@@ -251,17 +254,17 @@ echo "Welcome"#;
 
 #[test]
 fn two_runs_of_one_plan_do_not_collide_on_a_host() {
-    let work = small_corpus();
-    let hosts = Hosts::behind_rsh(&work, 2);
-    plan(&work, &hosts.list(""), "c").ok();
+    let dir = small_corpus();
+    let hosts = Hosts::behind_rsh(&dir, 2);
+    plan(&dir, &hosts.list(""), "c").ok();
     let flags = hosts.flags();
-    work.shell(&format!(
+    dir.shell(&format!(
         "cp -r r r2; dedup-shard run r {flags} & dedup-shard run r2 {flags} && wait $!"
     ))
     .ok();
-    ensure_equals_build(&work, "c");
+    ensure_equals_build(&dir, "c");
     assert_eq!(
-        work.shell("diff -r r/index r2/index; ls hosts.d/node1/.cache/dedup-shard | grep -c -")
+        dir.shell("diff -r r/index r2/index; ls hosts.d/node1/.cache/dedup-shard | grep -c -")
             .ok_text(),
         "2\n"
     );
@@ -269,8 +272,8 @@ fn two_runs_of_one_plan_do_not_collide_on_a_host() {
 
 #[test]
 fn abandoned_runs_are_removed_from_hosts() {
-    let work = small_corpus();
-    let hosts = Hosts::behind_rsh(&work, 1);
+    let dir = small_corpus();
+    let hosts = Hosts::behind_rsh(&dir, 1);
     let directory = hosts.home("node1").join(".cache/dedup-shard");
     let old = SystemTime::now() - Duration::from_secs(40 * 24 * 3600);
     for (file, time) in [
@@ -288,8 +291,8 @@ fn abandoned_runs_are_removed_from_hosts() {
             .set_modified(time)
             .unwrap();
     }
-    plan(&work, &hosts.list(""), "c").ok();
-    hosts.run(&work, "").ok();
+    plan(&dir, &hosts.list(""), "c").ok();
+    hosts.run(&dir, "").ok();
     let left = |name: &str| directory.join(name).exists();
     assert_eq!(
         (left("0-1"), left("0-2"), left("bin/1"), left("mine/file")),
@@ -301,22 +304,22 @@ fn abandoned_runs_are_removed_from_hosts() {
 /// A failure of the coordinator is neither the fault of a task nor of a host.
 #[test]
 fn a_run_continues_after_the_disk_of_the_coordinator_was_full() {
-    let work = corpus();
-    let hosts = Hosts::behind_rsh(&work, 2);
-    plan(&work, &hosts.list(""), "--parts 2 --table c").ok();
+    let dir = corpus();
+    let hosts = Hosts::behind_rsh(&dir, 2);
+    plan(&dir, &hosts.list(""), "--parts 2 --table c").ok();
     // Less and less fits on the disk: a table, an index, files from hosts.
     for bytes in [6000, 3000, 1500] {
-        let ran = work.shell(&format!(
+        let ran = dir.shell(&format!(
             "prlimit --fsize={bytes} dedup-shard run r -q {}",
             hosts.flags()
         ));
         assert_eq!(ran.code(), 75, "{bytes}: {}", ran.stderr());
     }
-    hosts.run(&work, "").ok();
-    ensure_equals_build(&work, "--parts 2 c");
+    hosts.run(&dir, "").ok();
+    ensure_equals_build(&dir, "--parts 2 c");
     // A directory that is not mounted is not the fault of a task.
-    work.shell("mkdir d && cp c/0* d && cd d && dedup-shard plan -o ../s --hosts ../hosts . && mv ../d ../e").ok();
-    let ran = work.shell("dedup-shard task s map-0000");
+    dir.shell("mkdir d && cp c/0* d && cd d && dedup-shard plan -o ../s --hosts ../hosts . && mv ../d ../e").ok();
+    let ran = dir.shell("dedup-shard task s map-0000");
     assert_eq!(ran.code(), 75, "{}", ran.stderr());
     assert!(
         ran.stderr().ends_with(
@@ -329,28 +332,28 @@ fn a_run_continues_after_the_disk_of_the_coordinator_was_full() {
 
 #[test]
 fn the_end_of_a_run_does_not_wait_for_frozen_hosts() {
-    let work = small_corpus();
-    let mut hosts = Hosts::behind_rsh(&work, 2);
-    plan(&work, &hosts.list("slots=4"), "c").ok();
+    let dir = small_corpus();
+    let mut hosts = Hosts::behind_rsh(&dir, 2);
+    plan(&dir, &hosts.list("slots=4"), "c").ok();
     // All hosts: each worker freezes at its first task, and waiting for them one by one would take
     // too long.
     hosts.set_fault(&["freeze map"; 4].join("\n"));
     let begin = Instant::now();
-    let ran = hosts.run(&work, "--stall 3s --retries 9");
+    let ran = hosts.run(&dir, "--stall 3s --retries 9");
     assert_eq!(ran.code(), 0, "{}", ran.stderr());
     assert!(
         begin.elapsed() < Duration::from_secs(20),
         "{:?}",
         begin.elapsed()
     );
-    ensure_equals_build(&work, "c");
+    ensure_equals_build(&dir, "c");
     assert_eq!(hosts.orphans(), Vec::<String>::new());
 }
 
 #[test]
 fn flags_of_another_engine_are_refused() {
-    let work = small_corpus();
-    plan(&work, "a\n", "c").ok();
+    let dir = small_corpus();
+    plan(&dir, "a\n", "c").ok();
     for (flags, what) in [
         ("--print", "--print is for --engine slurm only"),
         (
@@ -368,13 +371,13 @@ fn flags_of_another_engine_are_refused() {
             "--retries is not for --engine slurm, where --requeues says how often a job is run again",
         ),
     ] {
-        let ran = work.shell(&format!("dedup-shard run r {flags}"));
+        let ran = dir.shell(&format!("dedup-shard run r {flags}"));
         assert_eq!(
             (ran.code(), ran.stderr()),
             (2, format!("dedup-shard: {what}\n"))
         );
     }
-    let ran = work.shell("dedup-shard clean r --identity x");
+    let ran = dir.shell("dedup-shard clean r --identity x");
     assert_eq!(
         (ran.code(), ran.stderr()),
         (
@@ -382,26 +385,26 @@ fn flags_of_another_engine_are_refused() {
             "dedup-shard: --identity is for --engine ssh only\n".to_owned()
         )
     );
-    assert!(!work.path("r/index").exists());
-    work.shell("dedup-shard run r -j 1 --retries 1").ok();
+    assert!(!dir.path("r/index").exists());
+    dir.shell("dedup-shard run r -j 1 --retries 1").ok();
 }
 
 #[test]
 fn each_attempt_has_a_log_and_hostile_messages_stay_on_one_line() {
-    let work = small_corpus();
-    let mut hosts = Hosts::behind_rsh(&work, 1);
-    plan(&work, &hosts.list(""), "c").ok();
+    let dir = small_corpus();
+    let mut hosts = Hosts::behind_rsh(&dir, 1);
+    plan(&dir, &hosts.list(""), "c").ok();
     hosts.set_fault("fail reduce\nfail reduce");
     for _ in 0..2 {
-        assert_eq!(hosts.run(&work, "-j 1").code(), 2);
+        assert_eq!(hosts.run(&dir, "-j 1").code(), 2);
     }
     assert_eq!(
-        work.shell("ls r/logs | grep reduce | sed s/00.@/@/ | sort -u")
+        dir.shell("ls r/logs | grep reduce | sed s/00.@/@/ | sort -u")
             .ok_text(),
         "reduce-@node1.2.log\nreduce-@node1.log\n"
     );
     hosts.set_program("#!/bin/sh\nprintf 'no\\033[2Jluck\\n' >&2; exit 1\n");
-    let ran = hosts.run(&work, "");
+    let ran = hosts.run(&dir, "");
     assert!(
         ran.stderr()
             .contains("did not start there (no\\u001b[2Jluck)")
@@ -413,29 +416,22 @@ fn each_attempt_has_a_log_and_hostile_messages_stay_on_one_line() {
 
 #[test]
 fn syncing_on_hosts_survives_failures() {
-    let work = two_indexed_copies();
-    work.shell(
+    let dir = two_indexed_copies();
+    dir.shell(
         "echo some new words that nobody had so far >> c/05.txt; cp c/06.txt c/copy; rm c/07.txt; touch -d 2020-01-02 c/05.txt c/copy",
     )
     .ok();
-    let mut hosts = Hosts::behind_rsh(&work, 3);
-    plan(&work, &hosts.list(""), "--base two --table c").ok();
+    let mut hosts = Hosts::behind_rsh(&dir, 3);
+    plan(&dir, &hosts.list(""), "--base two --table c").ok();
     hosts.set_fault("kill map\nflip move\ncut targets\nkill reduce\ncut gather");
-    let ran = hosts.run(&work, "--stall 3s --retries 9");
+    let ran = hosts.run(&dir, "--stall 3s --retries 9");
     assert_eq!(ran.code(), 0, "{}", ran.stderr());
     assert_eq!(hosts.faults_left(), "");
-    work.shell("dedup-index sync -q one c > said").ok();
-    assert_eq!(
-        work.shell("rm -f two.owners; diff -r one two").ok_text(),
-        ""
-    );
+    dir.shell("dedup-index sync -q one c > said").ok();
+    assert_eq!(dir.shell("rm -f two.owners; diff -r one two").ok_text(), "");
     let table =
         "dedup-extract table -q --threshold 0.1 --top 100 --since 1 two | diff - r/table.ndjson";
-    assert_eq!(work.shell(table).ok_text(), "");
-    assert!(
-        done(&status(&work))
-            .iter()
-            .all(|(_, done, all)| done == all)
-    );
+    assert_eq!(dir.shell(table).ok_text(), "");
+    assert!(done(&status(&dir)).iter().all(|(_, done, all)| done == all));
     assert_eq!(hosts.orphans(), Vec::<String>::new());
 }

@@ -67,13 +67,13 @@ fn fixture() -> TestDir {
 
 /// Opens a page and runs the body of an async function in it. Returns its result and the messages
 /// of the browser; prints a message and returns none where no browser is installed.
-fn browse(work: &TestDir, page: &str, script: &str) -> Option<(Value, Value)> {
-    let url = format!("file://{}", work.path(page).display());
+fn browse(dir: &TestDir, page: &str, script: &str) -> Option<(Value, Value)> {
+    let url = format!("file://{}", dir.path(page).display());
     let mut command = Command::new("python3");
     command
         .arg(root().join("tests/it/browser.py"))
         .args([&url, "1200", "800", "light"])
-        .current_dir(work.dir.path());
+        .current_dir(dir.temp.path());
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -97,9 +97,9 @@ fn browse(work: &TestDir, page: &str, script: &str) -> Option<(Value, Value)> {
 }
 
 /// The same, for a page that must not cause messages.
-fn browse_quietly(work: &TestDir, page: &str, script: &str) -> Option<Value> {
-    let (value, said) = browse(work, page, &[TOOLS, script].concat())?;
-    assert_eq!(said, json!([]), "{page}");
+fn browse_quietly(dir: &TestDir, page: &str, script: &str) -> Option<Value> {
+    let (value, messages) = browse(dir, page, &[TOOLS, script].concat())?;
+    assert_eq!(messages, json!([]), "{page}");
     Some(value)
 }
 
@@ -118,8 +118,8 @@ const TOOLS: &str = "
 
 #[test]
 fn a_report_has_an_overview_and_one_page_per_pair() {
-    let work = fixture();
-    let ran = work.run(
+    let dir = fixture();
+    let ran = dir.run(
         "dedup-query",
         &["align", "--pairs", "pairs", "--html", "new/report"],
     );
@@ -127,7 +127,7 @@ fn a_report_has_an_overview_and_one_page_per_pair() {
         (ran.code(), ran.stderr().as_str(), ran.stdout().as_str()),
         (0, "", "")
     );
-    let mut names: Vec<_> = fs::read_dir(work.path("new/report"))
+    let mut names: Vec<_> = fs::read_dir(dir.path("new/report"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name())
         .collect();
@@ -142,7 +142,7 @@ fn a_report_has_an_overview_and_one_page_per_pair() {
         ]
     );
     for threads in ["1", "8"] {
-        work.run_with(
+        dir.run_with(
             "dedup-query",
             &[
                 "align",
@@ -158,33 +158,33 @@ fn a_report_has_an_overview_and_one_page_per_pair() {
         .ok();
         for name in ["index.html", "pair-000003.html"] {
             assert_eq!(
-                work.read(&format!("{threads}/{name}")),
-                work.read(&format!("new/report/{name}")),
+                dir.read(&format!("{threads}/{name}")),
+                dir.read(&format!("new/report/{name}")),
                 "{threads} threads"
             );
         }
     }
-    let page = String::from_utf8(work.read("new/report/pair-000001.html")).unwrap();
+    let page = String::from_utf8(dir.read("new/report/pair-000001.html")).unwrap();
     for address in ["http:", "https:", "src=", "url(", "@import"] {
         assert!(
             !page.contains(address),
             "a page must not fetch anything, but has {address}"
         );
     }
-    let none = work.run_with(
+    let none = dir.run_with(
         "dedup-query",
         &["align", "--pairs", "-", "--html", "none"],
         b"essay.txt\tother.txt\n",
     );
     assert_eq!((none.code(), none.stderr().as_str()), (1, ""));
-    assert!(work.path("none/pair-000001.html").exists());
+    assert!(dir.path("none/pair-000001.html").exists());
 }
 
 #[test]
 fn errors_name_the_page_that_cannot_be_written() {
-    let work = fixture();
-    work.write("file", "");
-    let ran = work.run(
+    let dir = fixture();
+    dir.write("file", "");
+    let ran = dir.run(
         "dedup-query",
         &["align", "--pairs", "pairs", "--html", "file"],
     );
@@ -198,7 +198,7 @@ fn errors_name_the_page_that_cannot_be_written() {
         &["--html", "x", "--chars"],
     ] {
         assert_eq!(
-            work.run(
+            dir.run(
                 "dedup-query",
                 &[&["align", "--pairs", "pairs"], arguments].concat()
             )
@@ -207,11 +207,8 @@ fn errors_name_the_page_that_cannot_be_written() {
             "{arguments:?}"
         );
     }
-    assert_eq!(
-        work.run("dedup-query", &["my.idx", "--html", "x"]).code(),
-        2
-    );
-    let ran = work.run_with(
+    assert_eq!(dir.run("dedup-query", &["my.idx", "--html", "x"]).code(), 2);
+    let ran = dir.run_with(
         "dedup-query",
         &["align", "--pairs", "-", "--html", "part"],
         b"essay.txt\tgone.txt\nshort.txt\tessay.txt\n",
@@ -224,14 +221,14 @@ fn errors_name_the_page_that_cannot_be_written() {
         )
     );
     assert!(
-        work.path("part/pair-000001.html").exists() && !work.path("part/pair-000002.html").exists()
+        dir.path("part/pair-000001.html").exists() && !dir.path("part/pair-000002.html").exists()
     );
 }
 
 #[test]
 fn clicking_a_passage_scrolls_the_other_side_to_it() {
-    let work = fixture();
-    work.run(
+    let dir = fixture();
+    dir.run(
         "dedup-query",
         &["align", "--pairs", "pairs", "--html", "report"],
     )
@@ -256,7 +253,7 @@ fn clicking_a_passage_scrolls_the_other_side_to_it() {
         const tick = document.querySelector('#right .map i:nth-child(2)'), clientY = tick.getBoundingClientRect().top + 1;
         tick.dispatchEvent(new MouseEvent('click', { clientY, bubbles: true })); await settled(); note();
         return { seen, level, line: document.getElementById('passage').textContent, hash: location.hash };";
-    let Some(value) = browse_quietly(&work, "report/pair-000001.html", script) else {
+    let Some(value) = browse_quietly(&dir, "report/pair-000001.html", script) else {
         return;
     };
     assert_eq!(
@@ -275,8 +272,8 @@ fn clicking_a_passage_scrolls_the_other_side_to_it() {
 
 #[test]
 fn sides_scroll_together_and_folds_open() {
-    let work = fixture();
-    work.run(
+    let dir = fixture();
+    dir.run(
         "dedup-query",
         &["align", "--pairs", "pairs", "--html", "report"],
     )
@@ -300,7 +297,7 @@ fn sides_scroll_together_and_folds_open() {
         close.click();
         key('t');
         return { folds, tops, isTogether, isOpen, left, help: isHelp && !help.open, theme: document.documentElement.dataset.theme, blocks: side('left').querySelectorAll('.block').length };";
-    let Some(value) = browse_quietly(&work, "report/pair-000001.html", script) else {
+    let Some(value) = browse_quietly(&dir, "report/pair-000001.html", script) else {
         return;
     };
     let words: Vec<u32> = value["folds"]
@@ -336,7 +333,7 @@ fn sides_scroll_together_and_folds_open() {
 /// The page of a document with many sources, made by the library.
 #[test]
 fn sources_are_chosen_from_a_list() {
-    let (work, options) = (TestDir::new(), AlignOptions::default());
+    let (dir, options) = (TestDir::new(), AlignOptions::default());
     let [one, two] = [1, 2].map(|seed| prose(seed, 60));
     let document = PreparedText::new(
         format!(
@@ -359,7 +356,7 @@ fn sources_are_chosen_from_a_list() {
     }
     let mut html = Vec::new();
     page.write(&mut html).unwrap();
-    work.write("page.html", html);
+    dir.write("page.html", html);
     let script = "await settled();
         const seen = [];
         const note = () => seen.push([document.querySelector('#right h2 bdi').textContent, side('left').querySelectorAll('mark').length, document.getElementById('passage').textContent.slice(0, 12)]);
@@ -372,7 +369,7 @@ fn sources_are_chosen_from_a_list() {
         const names = [...document.querySelectorAll('.sources .name')].map((name) => name.textContent);
         dispatchEvent(new Event('beforeprint'));
         return { seen, names, printed: document.querySelectorAll('#printed .both p').length };";
-    let Some(value) = browse_quietly(&work, "page.html", script) else {
+    let Some(value) = browse_quietly(&dir, "page.html", script) else {
         return;
     };
     assert_eq!(
@@ -400,8 +397,8 @@ fn sources_are_chosen_from_a_list() {
 
 #[test]
 fn the_table_sorts_and_filters() {
-    let work = fixture();
-    work.run(
+    let dir = fixture();
+    dir.run(
         "dedup-query",
         &["align", "--pairs", "pairs", "--html", "report"],
     )
@@ -420,7 +417,7 @@ fn the_table_sorts_and_filters() {
         name.value = 'SOUR'; name.dispatchEvent(new Event('input')); seen.push(rows());
         return { seen, shown: document.getElementById('shown').textContent, nodes: document.querySelectorAll('.node').length,
                  link: document.querySelector('tbody a').getAttribute('href') };";
-    let Some(value) = browse_quietly(&work, "report/index.html", script) else {
+    let Some(value) = browse_quietly(&dir, "report/index.html", script) else {
         return;
     };
     let (source, other, short) = (
@@ -458,17 +455,17 @@ fn hostile_documents_are_shown_as_text() {
         "x</script><script>window.owned=4<!--<img src=x onerror=alert(5)>\"'.txt",
         "\u{202e}txt.b<svg onload=alert(6)>",
     );
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         (one, &text),
         (two, &text),
         ("pairs", &format!("{one}\t{two}\n")),
     ]);
-    work.run(
+    dir.run(
         "dedup-query",
         &["align", "--pairs", "pairs", "--html", "report"],
     )
     .ok();
-    let names: Vec<_> = fs::read_dir(work.path("report"))
+    let names: Vec<_> = fs::read_dir(dir.path("report"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name())
         .collect();
@@ -480,7 +477,7 @@ fn hostile_documents_are_shown_as_text() {
             const count = (name) => document.querySelectorAll(name).length;
             return { owned: window.owned ?? 0, images: count('img'), loads: count('[onload], [onerror]'), scripts: count('script:not([type])'),
                      text: document.querySelector('#left .text, tbody').textContent };";
-        let Some(value) = browse_quietly(&work, page, script) else {
+        let Some(value) = browse_quietly(&dir, page, script) else {
             return;
         };
         assert_eq!(value["scripts"], 1, "our own");
@@ -505,34 +502,34 @@ fn hostile_documents_are_shown_as_text() {
         document.body.lastChild.click();
         const fetched = await fetch('index.html').then(() => true, () => false);
         return [window.owned ?? 0, fetched];";
-    let Some((value, said)) = browse(&work, "report/pair-000001.html", script) else {
+    let Some((value, messages)) = browse(&dir, "report/pair-000001.html", script) else {
         return;
     };
     assert_eq!(value, json!([0, false]));
     assert!(
-        !said.as_array().unwrap().is_empty(),
+        !messages.as_array().unwrap().is_empty(),
         "a script was not refused"
     );
 }
 
 #[test]
 fn a_query_makes_a_page_of_one_document() {
-    let work = fixture();
-    work.shell("dedup-index build -q -o my.idx source.txt short.txt other.txt")
+    let dir = fixture();
+    dir.shell("dedup-index build -q -o my.idx source.txt short.txt other.txt")
         .ok();
-    work.run(
+    dir.run(
         "dedup-query",
         &["my.idx", "essay.txt", "--html", "essay.html"],
     )
     .ok();
-    let page = fs::read_to_string(work.path("essay.html")).unwrap();
+    let page = fs::read_to_string(dir.path("essay.html")).unwrap();
     assert!(
         ["essay.txt", "source.txt", "short.txt"]
             .iter()
             .all(|id| page.contains(id))
             && !page.contains("other.txt")
     );
-    let ran = work.run(
+    let ran = dir.run(
         "dedup-query",
         &["my.idx", "essay.txt", "short.txt", "--html", "two.html"],
     );
@@ -545,16 +542,16 @@ fn a_query_makes_a_page_of_one_document() {
         "{}",
         ran.stderr()
     );
-    assert!(!work.path("two.html").exists());
+    assert!(!dir.path("two.html").exists());
 }
 
 #[test]
 fn pairs_of_an_index_become_pages() {
-    let work = fixture();
-    work.shell("dedup-index build -q -o my.idx essay.txt source.txt short.txt other.txt")
+    let dir = fixture();
+    dir.shell("dedup-index build -q -o my.idx essay.txt source.txt short.txt other.txt")
         .ok();
     let extract = |arguments: &[&str]| {
-        work.run(
+        dir.run(
             "dedup-extract",
             &[arguments, &["my.idx", "--threshold", "0.01"]].concat(),
         )
@@ -564,7 +561,7 @@ fn pairs_of_an_index_become_pages() {
         (ran.code(), ran.stderr().as_str(), ran.stdout().as_str()),
         (0, "", "")
     );
-    let mut names: Vec<_> = fs::read_dir(work.path("report"))
+    let mut names: Vec<_> = fs::read_dir(dir.path("report"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name())
         .collect();
@@ -582,8 +579,8 @@ fn pairs_of_an_index_become_pages() {
         extract(&["report", "-o", threads, "--threads", threads]).ok();
         for name in ["index.html", "pair-000002.html"] {
             assert_eq!(
-                work.read(&format!("{threads}/{name}")),
-                work.read(&format!("report/{name}")),
+                dir.read(&format!("{threads}/{name}")),
+                dir.read(&format!("report/{name}")),
                 "{threads} threads"
             );
         }
@@ -592,7 +589,7 @@ fn pairs_of_an_index_become_pages() {
         const rows = [...document.querySelectorAll('tbody tr')].map((row) => row.cells[0].textContent + ' ' + row.cells[1].textContent);
         return { rows, notice: document.getElementById('notice')?.textContent ?? null, nodes: document.querySelectorAll('.node').length,
                  title: document.querySelector('h1').textContent, bars: document.querySelectorAll('.bin').length };";
-    let Some(value) = browse_quietly(&work, "report/index.html", script) else {
+    let Some(value) = browse_quietly(&dir, "report/index.html", script) else {
         return;
     };
     assert_eq!(
@@ -610,7 +607,7 @@ fn pairs_of_an_index_become_pages() {
     assert_eq!(value["title"], "Shared passages in my.idx");
     // The first page is that of the pair with the highest score.
     let script = "await settled(); return [document.title, [...document.querySelectorAll('h2 bdi')].map((name) => name.textContent), document.querySelector('.back').getAttribute('href')];";
-    let Some(value) = browse_quietly(&work, "report/pair-000001.html", script) else {
+    let Some(value) = browse_quietly(&dir, "report/pair-000001.html", script) else {
         return;
     };
     assert_eq!(
@@ -629,9 +626,9 @@ fn pairs_of_an_index_become_pages() {
             "dedup-extract: pages for the 1 pairs with the highest scores; there are 3 in all, --top N gives more\n"
         )
     );
-    assert!(!work.path("cut/pair-000002.html").exists());
+    assert!(!dir.path("cut/pair-000002.html").exists());
     let Some(value) = browse_quietly(
-        &work,
+        &dir,
         "cut/index.html",
         "return document.getElementById('notice').getBoundingClientRect().height > 10 && document.getElementById('notice').textContent;",
     ) else {
@@ -654,13 +651,13 @@ fn hostile_documents_of_an_index_are_shown_as_text() {
         "x<svg onload=alert(6)>\"'.txt",
         "\u{202e}txt.b<img src=x onerror=alert(5)>",
     );
-    let work = TestDir::with(&[(one, &text), (two, &text)]);
-    work.run(
+    let dir = TestDir::with(&[(one, &text), (two, &text)]);
+    dir.run(
         "dedup-index",
         &["build", "-q", "-o", "<script>alert(7)<!--.idx", one, two],
     )
     .ok();
-    work.run(
+    dir.run(
         "dedup-extract",
         &[
             "report",
@@ -675,7 +672,7 @@ fn hostile_documents_of_an_index_are_shown_as_text() {
         let script = "await settled();
             const count = (name) => document.querySelectorAll(name).length;
             return [window.owned ?? 0, count('img'), count('[onload], [onerror]'), count('script:not([type])')];";
-        let Some(value) = browse_quietly(&work, page, script) else {
+        let Some(value) = browse_quietly(&dir, page, script) else {
             return;
         };
         assert_eq!(value, json!([0, 0, 0, 1]), "{page}");
@@ -685,7 +682,7 @@ fn hostile_documents_of_an_index_are_shown_as_text() {
 #[test]
 fn excluded_text_is_grey_and_explained() {
     let (quoted, copied) = (prose(1, 30), prose(2, 40));
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         (
             "a.txt",
             format!("{} “{}” {copied}", prose(11, 20), quoted.trim()),
@@ -693,7 +690,7 @@ fn excluded_text_is_grey_and_explained() {
         ("b.txt", format!("{} {quoted} {copied}", prose(12, 20))),
         ("pairs", "a.txt\tb.txt\n".to_owned()),
     ]);
-    work.run(
+    dir.run(
         "dedup-query",
         &[
             "align",
@@ -710,7 +707,7 @@ fn excluded_text_is_grey_and_explained() {
         const colour = (element) => getComputedStyle(element).color;
         return { text: out.map((part) => part.textContent).join(''), why: out[0].title, right: document.querySelectorAll('#right .out').length,
                  isGrey: colour(out[0]) !== colour(document.querySelector('#left .text')), tiles: [...document.querySelectorAll('.numbers dd')].map((tile) => tile.textContent), words: [...document.querySelectorAll('h2 small')].map((words) => words.textContent) };";
-    let Some(value) = browse_quietly(&work, "report/pair-000001.html", script) else {
+    let Some(value) = browse_quietly(&dir, "report/pair-000001.html", script) else {
         return;
     };
     assert_eq!(

@@ -116,8 +116,8 @@ pub fn write_documents(path: &Path, documents: impl Iterator<Item = (String, Str
 }
 
 /// Builds an index of some documents at once.
-pub fn build(work: &TestDir, name: &str, documents: &[(String, String)]) -> PathBuf {
-    let (file, directory) = (work.path(&format!("{name}.jsonl")), work.path(name));
+pub fn build(dir: &TestDir, name: &str, documents: &[(String, String)]) -> PathBuf {
+    let (file, directory) = (dir.path(&format!("{name}.jsonl")), dir.path(name));
     write_documents(&file, documents.iter().cloned());
     let _ = fs::remove_dir_all(&directory);
     let options = BuildOptions {
@@ -183,12 +183,12 @@ fn write_tree(directory: &Path, model: &Model) {
 }
 
 /// Syncs an index with a directory of its documents, after some disappeared and others appeared.
-fn sync_directory(work: &TestDir, index: &Path, model: &mut Model, gone: &[u8], come: &[(u8, u8)]) {
+fn sync_directory(dir: &TestDir, index: &Path, model: &mut Model, gone: &[u8], come: &[(u8, u8)]) {
     let before = model.clone();
     gone.iter()
         .for_each(|&number| drop(model.remove(&id(number))));
     model.extend(come.iter().map(|&(number, of)| (id(number), text(of))));
-    let tree = work.path("tree");
+    let tree = dir.path("tree");
     write_tree(&tree, model);
     let mut settings = settings(vec![tree]);
     settings.corpus.relative = true;
@@ -214,7 +214,7 @@ fn sync_directory(work: &TestDir, index: &Path, model: &mut Model, gone: &[u8], 
     );
 }
 
-pub fn apply_step(work: &TestDir, index: &mut PathBuf, model: &mut Model, step: &Step) {
+pub fn apply_step(dir: &TestDir, index: &mut PathBuf, model: &mut Model, step: &Step) {
     match step {
         Step::Add(documents) => {
             // Of several documents with one id the first is kept.
@@ -222,7 +222,7 @@ pub fn apply_step(work: &TestDir, index: &mut PathBuf, model: &mut Model, step: 
             for &(number, of) in documents {
                 added.entry(id(number)).or_insert_with(|| text(of));
             }
-            let file = work.path("add.jsonl");
+            let file = dir.path("add.jsonl");
             write_documents(
                 &file,
                 documents.iter().map(|&(number, of)| (id(number), text(of))),
@@ -276,8 +276,8 @@ pub fn apply_step(work: &TestDir, index: &mut PathBuf, model: &mut Model, step: 
             .chain(same)
             .collect();
             let (other, target) = (
-                build(work, "other", &other),
-                work.path(&format!("{}m", index.display())),
+                build(dir, "other", &other),
+                dir.path(&format!("{}m", index.display())),
             );
             let summary = commands::merge(
                 &[index.clone(), other],
@@ -299,8 +299,8 @@ pub fn apply_step(work: &TestDir, index: &mut PathBuf, model: &mut Model, step: 
         }
         Step::SplitAndMerge(parts) => {
             let (pieces, target) = (
-                work.path(&format!("{}p", index.display())),
-                work.path(&format!("{}s", index.display())),
+                dir.path(&format!("{}p", index.display())),
+                dir.path(&format!("{}s", index.display())),
             );
             commands::split(index, *parts, &pieces, &resources(1 << 20)).unwrap();
             let inputs: Vec<_> = (0..*parts)
@@ -320,12 +320,12 @@ pub fn apply_step(work: &TestDir, index: &mut PathBuf, model: &mut Model, step: 
             }
             *index = target;
         }
-        Step::Sync(gone, come) => sync_directory(work, index, model, gone, come),
+        Step::Sync(gone, come) => sync_directory(dir, index, model, gone, come),
     }
 }
 
 /// Checks that the index is undamaged and equals a new index of the same documents.
-fn ensure_equals_new_build(work: &TestDir, directory: &Path, model: &Model) {
+fn ensure_equals_new_build(dir: &TestDir, directory: &Path, model: &Model) {
     let index = Index::open(directory).unwrap();
     verify(&index).unwrap();
     let view = View::of(&index).unwrap();
@@ -337,7 +337,7 @@ fn ensure_equals_new_build(work: &TestDir, directory: &Path, model: &Model) {
         .map(|id| (id.clone(), model[id].clone()))
         .collect();
     assert_eq!(documents.len(), model.len());
-    let fresh = build(work, "fresh", &documents);
+    let fresh = build(dir, "fresh", &documents);
     assert_eq!(
         String::from_utf8(dump(&index)).unwrap(),
         String::from_utf8(dump(&Index::open(&fresh).unwrap())).unwrap()
@@ -413,15 +413,15 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(if std::env::var_os("DEDUP_SOAK").is_some() { 1000 } else { 24 }))]
     #[test]
     fn any_sequence_of_changes_equals_a_new_build(steps in steps()) {
-        let work = TestDir::new();
+        let dir = TestDir::new();
         let mut model = Model::new();
-        let mut index = build(&work, "i", &[]);
+        let mut index = build(&dir, "i", &[]);
         for step in &steps {
-            apply_step(&work, &mut index, &mut model, step);
-            ensure_equals_new_build(&work, &index, &model);
+            apply_step(&dir, &mut index, &mut model, step);
+            ensure_equals_new_build(&dir, &index, &model);
         }
         commands::compact(&index, &resources(1 << 20)).unwrap();
-        ensure_equals_new_build(&work, &index, &model);
+        ensure_equals_new_build(&dir, &index, &model);
         prop_assert_eq!(Manifest::read(&index).unwrap().numbers as usize, model.len());
     }
 }
@@ -434,24 +434,24 @@ proptest! {
     fn merged_parts_of_several_indexes_equal_one_build(
         slices in prop::collection::vec(prop::collection::vec((0_u8..14, 0_u8..12), 0..6), 1..5), ranges in 1_u32..6, memory in prop::sample::select(vec![1, 1 << 20]),
     ) {
-        let work = TestDir::new();
+        let dir = TestDir::new();
         let named = |slice: &[(u8, u8)]| slice.iter().map(|&(number, of)| (id(number), text(of))).collect::<Vec<_>>();
-        let expected = build(&work, "all", &named(&slices.concat()));
+        let expected = build(&dir, "all", &named(&slices.concat()));
         let resources = resources(memory);
-        let parts: Vec<PathBuf> = (0..slices.len()).map(|slice| work.path(&format!("p{slice}"))).collect();
+        let parts: Vec<PathBuf> = (0..slices.len()).map(|slice| dir.path(&format!("p{slice}"))).collect();
         for (slice, parts) in slices.iter().zip(&parts) {
-            commands::split(&build(&work, "slice", &named(slice)), ranges, parts, &resources).unwrap();
+            commands::split(&build(&dir, "slice", &named(slice)), ranges, parts, &resources).unwrap();
         }
-        let joined: Vec<PathBuf> = (0..ranges).map(|range| work.path(&format!("j{range}"))).collect();
+        let joined: Vec<PathBuf> = (0..ranges).map(|range| dir.path(&format!("j{range}"))).collect();
         for (range, joined) in joined.iter().enumerate() {
             let inputs: Vec<PathBuf> = parts.iter().map(|parts| parts.join(format!("{range:03}"))).collect();
             inputs.iter().for_each(|input| verify(&Index::open(input).unwrap()).unwrap());
             commands::merge(&inputs, None, joined, &resources, &mut Silent).unwrap();
             verify(&Index::open(joined).unwrap()).unwrap();
         }
-        commands::merge(&joined, None, &work.path("joined"), &resources, &mut Silent).unwrap();
+        commands::merge(&joined, None, &dir.path("joined"), &resources, &mut Silent).unwrap();
         let read = |directory: &Path| (files(directory), fs::read_to_string(directory.join("manifest.json")).unwrap());
-        prop_assert_eq!(read(&work.path("joined")), read(&expected));
+        prop_assert_eq!(read(&dir.path("joined")), read(&expected));
     }
 
     /// An index made step by step from slices and ranges equals the index of all documents.
@@ -460,32 +460,32 @@ proptest! {
         slices in prop::collection::vec(prop::collection::vec((0_u8..14, 0_u8..12), 0..6), 1..5), parts in 1_u32..6, memory in prop::sample::select(vec![1, 1 << 20]),
         bits in prop::sample::select(vec![16_u8, 32, 48]),
     ) {
-        let work = TestDir::new();
+        let dir = TestDir::new();
         let options = BuildOptions { blots: BlotOptions { bits: Some(bits), ..blots() }, parts, dictionary: true, resources: resources(memory) };
-        let path = |slice: usize| work.path(&format!("{slice}.jsonl"));
+        let path = |slice: usize| dir.path(&format!("{slice}.jsonl"));
         for (number, slice) in slices.iter().enumerate() {
             write_documents(&path(number), slice.iter().map(|&(number, of)| (id(number), text(of))));
-            commands::build_runs(&options, &RunsOptions::default(), &settings(vec![path(number)]), &work.path(&format!("m{number}")), &mut Silent).unwrap();
+            commands::build_runs(&options, &RunsOptions::default(), &settings(vec![path(number)]), &dir.path(&format!("m{number}")), &mut Silent).unwrap();
         }
         let step = StepOptions { of: None, resources: resources(memory) };
-        let of_slices = |file: &str| (0..slices.len()).map(|slice| work.path(&format!("m{slice}/{file}"))).collect::<Vec<_>>();
-        let of_ranges = |file: &str| (0..parts).map(|range| work.path(&format!("r{range}{file}"))).collect::<Vec<_>>();
-        commands::number_documents(&step, &of_slices("docs"), &work.path("n")).unwrap();
+        let of_slices = |file: &str| (0..slices.len()).map(|slice| dir.path(&format!("m{slice}/{file}"))).collect::<Vec<_>>();
+        let of_ranges = |file: &str| (0..parts).map(|range| dir.path(&format!("r{range}{file}"))).collect::<Vec<_>>();
+        commands::number_documents(&step, &of_slices("docs"), &dir.path("n")).unwrap();
         for range in 0..parts {
-            let output = work.path(&format!("r{range}"));
-            commands::reduce_range(&step, &work.path("n/targets"), &of_slices(&format!("{range:03}.runs")), true, &output).unwrap();
+            let output = dir.path(&format!("r{range}"));
+            commands::reduce_range(&step, &dir.path("n/targets"), &of_slices(&format!("{range:03}.runs")), true, &output).unwrap();
         }
-        commands::join_sets(&step, &SegmentFiles::parts(parts).unwrap(), &of_ranges("/sets"), &work.path("s")).unwrap();
+        commands::join_sets(&step, &SegmentFiles::parts(parts).unwrap(), &of_ranges("/sets"), &dir.path("s")).unwrap();
         for range in 0..parts {
-            let numbers = work.path(&format!("s/{range:03}.numbers"));
-            commands::finish_part(&step, &numbers, &work.path(&format!("r{range}/postings")), &work.path(&format!("r{range}p"))).unwrap();
+            let numbers = dir.path(&format!("s/{range:03}.numbers"));
+            commands::finish_part(&step, &numbers, &dir.path(&format!("r{range}/postings")), &dir.path(&format!("r{range}p"))).unwrap();
         }
-        let made = PartFiles { documents: work.path("n"), sets: work.path("s"), parts: of_ranges("p"), words: of_ranges("/words") };
-        commands::build(&options, &settings((0..slices.len()).map(path).collect()), &work.path("all"), &mut Silent).unwrap();
-        let scheme = Index::open(&work.path("all")).unwrap().scheme;
-        commands::place_parts(&made, &scheme, &work.path("joined")).unwrap();
+        let made = PartFiles { documents: dir.path("n"), sets: dir.path("s"), parts: of_ranges("p"), words: of_ranges("/words") };
+        commands::build(&options, &settings((0..slices.len()).map(path).collect()), &dir.path("all"), &mut Silent).unwrap();
+        let scheme = Index::open(&dir.path("all")).unwrap().scheme;
+        commands::place_parts(&made, &scheme, &dir.path("joined")).unwrap();
         let read = |directory: &Path| (files(directory), fs::read_to_string(directory.join("manifest.json")).unwrap());
-        prop_assert_eq!(read(&work.path("joined")), read(&work.path("all")));
+        prop_assert_eq!(read(&dir.path("joined")), read(&dir.path("all")));
     }
 }
 
@@ -497,11 +497,11 @@ proptest! {
         documents in prop::collection::vec((0_u8..30, 0_u8..14), 0..20), more in prop::collection::vec((0_u8..30, 0_u8..14), 0..6), removed in prop::collection::vec(0_u8..30, 0..3),
         ranges in 1_u32..9, top in 1_usize..5, threshold in prop::sample::select(vec![0.0, 0.1, 0.6, 1.0]), max_df in prop::option::of(0_u64..6), memory in prop::sample::select(vec![1, 1 << 22]),
     ) {
-        let work = TestDir::new();
+        let dir = TestDir::new();
         let named = |of: &[(u8, u8)]| of.iter().map(|&(number, of)| (id(number), text(of))).collect::<Vec<_>>();
-        let directory = build(&work, "all", &named(&documents));
-        write_documents(&work.path("more.jsonl"), named(&more).into_iter());
-        commands::add(&change(), &settings(vec![work.path("more.jsonl")]), &directory, &mut Silent).unwrap();
+        let directory = build(&dir, "all", &named(&documents));
+        write_documents(&dir.path("more.jsonl"), named(&more).into_iter());
+        commands::add(&change(), &settings(vec![dir.path("more.jsonl")]), &directory, &mut Silent).unwrap();
         commands::remove(&change(), removed.iter().map(|&number| Ok(id(number))), &directory, &mut Silent).unwrap();
         let index = Index::open(&directory).unwrap();
         let what = Extract::Table { top, rows: RowFormat::new(Format::Ndjson) };
@@ -511,7 +511,7 @@ proptest! {
         let step = StepOptions { of: None, resources: resources(memory) };
         let mut counts = Vec::new();
         for (number, range) in SegmentFiles::parts(ranges).unwrap().into_iter().enumerate() {
-            let output = work.path(&format!("n{number}"));
+            let output = dir.path(&format!("n{number}"));
             commands::count_range(&step, &directory, &commands::CountRange { buckets: range, max_df, since: None }, &output).unwrap();
             counts.push(output.join("counts"));
         }
@@ -542,105 +542,105 @@ fn small() -> TestDir {
 }
 
 /// Makes all files old enough for sync to trust their times.
-fn age(work: &TestDir) {
-    work.shell("find c -exec touch -d '2020-01-01 00:00:00' {} +; sleep 2.1")
+fn age(dir: &TestDir) {
+    dir.shell("find c -exec touch -d '2020-01-01 00:00:00' {} +; sleep 2.1")
         .ok();
 }
 
-fn sync(work: &TestDir, more: &str) -> String {
-    let ran = work.shell(&format!(
+fn sync(dir: &TestDir, more: &str) -> String {
+    let ran = dir.shell(&format!(
         "dedup-index sync i c {more} && dedup-index verify i"
     ));
     ran.ok_text()
 }
 
 /// Checks that the synced index equals a new build of the same files.
-fn ensure_sync_equals_build(work: &TestDir) {
+fn ensure_sync_equals_build(dir: &TestDir) {
     let ids = "dedup-index dump {} | jq -rc 'select(.doc) | [.doc, .bytes, .hash, .blots]' | LC_ALL=C sort";
-    work.shell("rm -rf new; dedup-index build -o new c").ok();
+    dir.shell("rm -rf new; dedup-index build -o new c").ok();
     assert_eq!(
-        work.shell(&ids.replace("{}", "i")).ok_text(),
-        work.shell(&ids.replace("{}", "new")).ok_text()
+        dir.shell(&ids.replace("{}", "i")).ok_text(),
+        dir.shell(&ids.replace("{}", "new")).ok_text()
     );
 }
 
 #[test]
 fn sync_gives_the_index_of_the_current_files() {
-    let work = small();
-    work.run("dedup-index", &["build", "-o", "i", "c"]).ok();
-    assert_eq!(sync(&work, ""), "i: 5 known already; generation 1\n");
-    age(&work);
+    let dir = small();
+    dir.run("dedup-index", &["build", "-o", "i", "c"]).ok();
+    assert_eq!(sync(&dir, ""), "i: 5 known already; generation 1\n");
+    age(&dir);
     // Their times changed, so they are read once more and trusted from then on.
-    assert_eq!(sync(&work, ""), "i: 5 known already; generation 1\n");
-    assert_eq!(sync(&work, ""), "i: nothing to do; generation 1\n");
+    assert_eq!(sync(&dir, ""), "i: 5 known already; generation 1\n");
+    assert_eq!(sync(&dir, ""), "i: nothing to do; generation 1\n");
     // Sync does not open them again: an unreadable file causes no error.
-    let traced = work.shell("strace -f -e trace=openat -o trace dedup-index sync i c > /dev/null && ! grep -q '\"c/a.txt\"' trace");
+    let traced = dir.shell("strace -f -e trace=openat -o trace dedup-index sync i c > /dev/null && ! grep -q '\"c/a.txt\"' trace");
     assert!(
         traced.code() == 0 || traced.stderr().contains("strace: command not found"),
         "{}",
         traced.stderr()
     );
 
-    work.write("c/a.txt", "another text altogether");
-    work.write(
+    dir.write("c/a.txt", "another text altogether");
+    dir.write(
         "c/lines.jsonl",
         "{\"id\":\"l2\",\"text\":\"another one\"}\n{\"id\":\"l3\",\"text\":\"a third\"}\n",
     );
-    work.write("c/new.txt", "something new");
-    fs::remove_file(work.path("c/sub/c.txt")).unwrap();
+    dir.write("c/new.txt", "something new");
+    fs::remove_file(dir.path("c/sub/c.txt")).unwrap();
     assert_eq!(
-        sync(&work, "--dry-run"),
+        sync(&dir, "--dry-run"),
         "i: 3 added or replaced, 2 removed, 1 known already; nothing was written\n"
     );
     assert_eq!(
-        sync(&work, ""),
+        sync(&dir, ""),
         "i: 3 added or replaced, 2 removed, 1 known already; generation 2\n"
     );
-    ensure_sync_equals_build(&work);
+    ensure_sync_equals_build(&dir);
     assert_eq!(
-        sync(&work, "--checksum"),
+        sync(&dir, "--checksum"),
         "i: 6 known already; generation 2\n".replace('6', "5")
     );
 
     // The index was changed by another command, so the recorded state is not trusted.
-    work.shell("dedup-index remove i c/new.txt && dedup-index add i /dev/stdin <<< '{\"id\":\"c/b.txt\",\"text\":\"forged\"}' && dedup-index compact i").ok_text();
-    age(&work);
-    assert_eq!(sync(&work, "-q"), "");
-    ensure_sync_equals_build(&work);
+    dir.shell("dedup-index remove i c/new.txt && dedup-index add i /dev/stdin <<< '{\"id\":\"c/b.txt\",\"text\":\"forged\"}' && dedup-index compact i").ok_text();
+    age(&dir);
+    assert_eq!(sync(&dir, "-q"), "");
+    ensure_sync_equals_build(&dir);
     // The index was built anew under the same name.
-    work.shell("rm -r i; mkdir d; echo x > d/x; dedup-index build -o i d")
+    dir.shell("rm -r i; mkdir d; echo x > d/x; dedup-index build -o i d")
         .ok();
-    assert_eq!(sync(&work, "-q --max-remove 1"), "");
-    ensure_sync_equals_build(&work);
+    assert_eq!(sync(&dir, "-q --max-remove 1"), "");
+    ensure_sync_equals_build(&dir);
 }
 
 #[test]
 fn sync_notices_changes_that_keep_size_and_time() {
-    let work = small();
-    work.run("dedup-index", &["build", "-o", "i", "c"]).ok();
-    age(&work);
-    sync(&work, "");
+    let dir = small();
+    dir.run("dedup-index", &["build", "-o", "i", "c"]).ok();
+    age(&dir);
+    sync(&dir, "");
     // The same size and time; the file system still records a change.
-    work.shell("printf 'One' | dd of=c/a.txt conv=notrunc status=none; touch -d '2020-01-01 00:00:00' c/a.txt").ok();
-    assert_eq!(sync(&work, ""), "i: 1 known already; generation 1\n");
-    work.shell("printf 'Two' | dd of=c/a.txt conv=notrunc status=none; touch -d '2020-01-01 00:00:00' c/a.txt").ok();
+    dir.shell("printf 'One' | dd of=c/a.txt conv=notrunc status=none; touch -d '2020-01-01 00:00:00' c/a.txt").ok();
+    assert_eq!(sync(&dir, ""), "i: 1 known already; generation 1\n");
+    dir.shell("printf 'Two' | dd of=c/a.txt conv=notrunc status=none; touch -d '2020-01-01 00:00:00' c/a.txt").ok();
     assert_eq!(
-        sync(&work, "--checksum"),
+        sync(&dir, "--checksum"),
         "i: 1 added or replaced, 4 known already; generation 2\n"
     );
-    ensure_sync_equals_build(&work);
+    ensure_sync_equals_build(&dir);
 }
 
 #[test]
 fn sync_keeps_documents_of_unreadable_files() {
-    let work = small();
-    work.run("dedup-index", &["build", "-o", "i", "c"]).ok();
-    sync(&work, "");
-    let documents = |work: &TestDir| {
-        work.shell("dedup-index stats --json i | jq .documents")
+    let dir = small();
+    dir.run("dedup-index", &["build", "-o", "i", "c"]).ok();
+    sync(&dir, "");
+    let documents = |dir: &TestDir| {
+        dir.shell("dedup-index stats --json i | jq .documents")
             .ok_text()
     };
-    let ran = work.run("dedup-index", &["sync", "i", "c", "not-there"]);
+    let ran = dir.run("dedup-index", &["sync", "i", "c", "not-there"]);
     assert_eq!(
         (ran.code(), ran.stderr().as_str()),
         (
@@ -648,33 +648,33 @@ fn sync_keeps_documents_of_unreadable_files() {
             "dedup-index: not-there: No such file or directory (os error 2)\n"
         )
     );
-    work.shell("rm c/b.txt; mv c/sub away").ok();
-    work.run("dedup-index", &["sync", "i", "c", "not-there"]);
-    assert_eq!(documents(&work), "5\n");
+    dir.shell("rm c/b.txt; mv c/sub away").ok();
+    dir.run("dedup-index", &["sync", "i", "c", "not-there"]);
+    assert_eq!(documents(&dir), "5\n");
     // A file that is no longer text, and a line that is not JSON: their documents are kept until
     // they can be read again.
-    fs::write(work.path("c/a.txt"), b"one \xff passage").unwrap();
-    work.write(
+    fs::write(dir.path("c/a.txt"), b"one \xff passage").unwrap();
+    dir.write(
         "c/lines.jsonl",
         "{\"id\":\"l2\",\"text\":\"another one\"}\n{\"id\":\"l1\",\"te\n",
     );
     for _ in 0..2 {
-        let ran = work.run("dedup-index", &["sync", "i", "c"]);
+        let ran = dir.run("dedup-index", &["sync", "i", "c"]);
         assert_eq!(ran.code(), 2);
         assert_eq!(ran.stderr().lines().count(), 2, "{}", ran.stderr());
-        assert_eq!(documents(&work), "3\n");
+        assert_eq!(documents(&dir), "3\n");
     }
-    work.write(
+    dir.write(
         "c/lines.jsonl",
         "{\"id\":\"l2\",\"text\":\"another one\"}\n",
     );
-    work.write("c/a.txt", "now it is");
+    dir.write("c/a.txt", "now it is");
     assert_eq!(
-        sync(&work, ""),
+        sync(&dir, ""),
         "i: 1 added or replaced, 1 removed, 1 known already; generation 3\n"
     );
-    ensure_sync_equals_build(&work);
-    let ran = work.run("dedup-index", &["sync", "i"]);
+    ensure_sync_equals_build(&dir);
+    let ran = dir.run("dedup-index", &["sync", "i"]);
     assert_eq!(
         (ran.code(), ran.stderr().as_str()),
         (
@@ -686,18 +686,18 @@ fn sync_keeps_documents_of_unreadable_files() {
 
 #[test]
 fn sync_keeps_one_document_of_an_id_in_two_files() {
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         ("c/one.jsonl", "{\"id\":\"x\",\"text\":\"first\"}\n"),
         ("c/two.jsonl", "{\"id\":\"y\",\"text\":\"second\"}\n"),
     ]);
-    work.run("dedup-index", &["build", "-o", "i", "c"]).ok();
-    age(&work);
-    sync(&work, "");
-    work.write(
+    dir.run("dedup-index", &["build", "-o", "i", "c"]).ok();
+    age(&dir);
+    sync(&dir, "");
+    dir.write(
         "c/two.jsonl",
         "{\"id\":\"x\",\"text\":\"third\"}\n{\"id\":\"y\",\"text\":\"second\"}\n",
     );
-    let ran = work.run("dedup-index", &["sync", "i", "c"]);
+    let ran = dir.run("dedup-index", &["sync", "i", "c"]);
     let expected = "dedup-index: c/two.jsonl:1: a document with the id 'x' is in another file, which did not change; that one is kept\n";
     assert_eq!((ran.code(), ran.stderr().as_str()), (2, expected));
     assert_eq!(ran.stdout(), "i: 1 known already; generation 1\n");
@@ -705,16 +705,16 @@ fn sync_keeps_one_document_of_an_id_in_two_files() {
 
 #[test]
 fn accumulated_segments_are_merged() {
-    let work = small();
-    work.shell("dedup-index build -o i c && cp -r i loose").ok();
+    let dir = small();
+    dir.shell("dedup-index build -o i c && cp -r i loose").ok();
     for number in 0..12 {
         let line = format!(
             "echo 'a new text with number {number} in it' > n{number}; dedup-index add -q i n{number}; dedup-index add -q --no-compact loose n{number}"
         );
-        work.shell(&line).ok();
+        dir.shell(&line).ok();
     }
     let segments = |name: &str| {
-        work.shell(&format!(
+        dir.shell(&format!(
             "dedup-index verify {name}; dedup-index stats --json {name} | jq .segments"
         ))
         .ok_text()
@@ -726,13 +726,13 @@ fn accumulated_segments_are_merged() {
         ),
         ("13\n", true)
     );
-    work.shell("dedup-index compact i; dedup-index compact loose")
+    dir.shell("dedup-index compact i; dedup-index compact loose")
         .ok();
     assert_eq!(
-        (segments("loose"), files(&work.path("i"))),
-        ("1\n".to_owned(), files(&work.path("loose")))
+        (segments("loose"), files(&dir.path("i"))),
+        ("1\n".to_owned(), files(&dir.path("loose")))
     );
-    let sizes = work
+    let sizes = dir
         .shell("ls i loose; dedup-index stats --json i | jq .generation")
         .ok_text();
     assert!(sizes.contains("000014.docs\n"), "{sizes}");
@@ -740,45 +740,44 @@ fn accumulated_segments_are_merged() {
 
 #[test]
 fn document_numbers_are_reused_and_an_alias_replaces_its_representative() {
-    let work = small();
-    work.run("dedup-index", &["build", "-o", "i", "c"]).ok();
-    let blot = work
+    let dir = small();
+    dir.run("dedup-index", &["build", "-o", "i", "c"]).ok();
+    let blot = dir
         .shell("dedup-blot c/a.txt | jq -r 'select(.doc) | .blots[0]'")
         .ok_text();
-    let holders = |work: &TestDir| {
-        work.shell(&format!(
+    let holders = |dir: &TestDir| {
+        dir.shell(&format!(
             "dedup-index dump --blot {} i | jq -r .doc",
             blot.trim()
         ))
         .ok_text()
     };
-    assert_eq!(holders(&work), "c/a.txt\nc/b.txt\nc/sub/c.txt\n");
+    assert_eq!(holders(&dir), "c/a.txt\nc/b.txt\nc/sub/c.txt\n");
     // Removal reads no documents: the files do not exist any more.
-    work.shell("rm -r c; dedup-index remove i c/a.txt")
+    dir.shell("rm -r c; dedup-index remove i c/a.txt").ok_text();
+    assert_eq!(holders(&dir), "c/b.txt\nc/sub/c.txt\n");
+    dir.shell("dedup-index remove i l1 l2 && dedup-index verify i")
         .ok_text();
-    assert_eq!(holders(&work), "c/b.txt\nc/sub/c.txt\n");
-    work.shell("dedup-index remove i l1 l2 && dedup-index verify i")
-        .ok_text();
-    let numbers = |work: &TestDir| {
-        work.shell("dedup-index stats --json i | jq -c '[.documents, .free_numbers]'; jq .numbers i/manifest.json").ok_text()
+    let numbers = |dir: &TestDir| {
+        dir.shell("dedup-index stats --json i | jq -c '[.documents, .free_numbers]'; jq .numbers i/manifest.json").ok_text()
     };
-    assert_eq!(numbers(&work), "[2,2]\n5\n");
-    work.shell("for n in 1 2 3; do echo \"text number $n\" > n$n; done; dedup-index add i n1 n2 n3 && dedup-index verify i").ok_text();
-    assert_eq!(numbers(&work), "[5,0]\n6\n");
-    let ran = work.run("dedup-index", &["remove", "i", "n1", "nobody"]);
+    assert_eq!(numbers(&dir), "[2,2]\n5\n");
+    dir.shell("for n in 1 2 3; do echo \"text number $n\" > n$n; done; dedup-index add i n1 n2 n3 && dedup-index verify i").ok_text();
+    assert_eq!(numbers(&dir), "[5,0]\n6\n");
+    let ran = dir.run("dedup-index", &["remove", "i", "n1", "nobody"]);
     assert_eq!(
         (ran.code(), ran.stderr().as_str()),
         (2, "dedup-index: i: has no document 'nobody'\n")
     );
     assert_eq!(ran.stdout(), "i: 1 removed; generation 5\n");
-    let ran = work.shell("printf 'n2\\0n3\\0' | dedup-index remove i --files-from - -0");
+    let ran = dir.shell("printf 'n2\\0n3\\0' | dedup-index remove i --files-from - -0");
     assert_eq!(ran.ok_text(), "i: 2 removed; generation 6\n");
 }
 
 #[test]
 fn parts_that_do_not_fit_together_are_refused() {
-    let work = small();
-    work.shell("dedup-index build -o i c && dedup-index build -o other -k 5 c && dedup-index split i --parts 3 -o p").ok();
+    let dir = small();
+    dir.shell("dedup-index build -o i c && dedup-index build -o other -k 5 c && dedup-index split i --parts 3 -o p").ok();
     for (inputs, message) in [
         (
             "p/000 p/002",
@@ -798,14 +797,14 @@ fn parts_that_do_not_fit_together_are_refused() {
             "other: scheme is 'word@18.0 ordered:5:32 all', expected 'word@18.0 ordered:8:32 all'; only indexes of one scheme can be joined; build them with the same options",
         ),
     ] {
-        let ran = work.shell(&format!("dedup-index merge -o m {inputs}"));
+        let ran = dir.shell(&format!("dedup-index merge -o m {inputs}"));
         assert_eq!(
             (ran.code(), ran.stderr()),
             (2, format!("dedup-index: {message}\n")),
             "{inputs}"
         );
-        assert!(!work.path("m").exists());
+        assert!(!dir.path("m").exists());
     }
-    work.shell("dedup-index merge -o m p/002 p/000 p/001 && diff -r i m")
+    dir.shell("dedup-index merge -o m p/002 p/000 p/001 && diff -r i m")
         .ok();
 }

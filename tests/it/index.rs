@@ -9,7 +9,7 @@ use std::{
 
 /// A corpus with copies, exact duplicates, an empty document and a short one.
 fn corpus() -> TestDir {
-    let work = TestDir::new();
+    let dir = TestDir::new();
     let mut seed = 11_u64;
     let mut number = |below: u64| {
         seed = seed
@@ -23,14 +23,14 @@ fn corpus() -> TestDir {
             .map(|_| format!("w{} ", number(300)))
             .collect();
         let copy = if n % 3 == 0 { passage.as_str() } else { "" };
-        work.write(&format!("c/{n:02}.txt"), format!("{words}{copy}{words}"));
+        dir.write(&format!("c/{n:02}.txt"), format!("{words}{copy}{words}"));
     }
-    work.write("c/same-1.txt", passage.to_uppercase());
-    work.write("c/same-2.txt", passage.replace(' ', ", "));
-    work.write("c/empty-1.txt", "");
-    work.write("c/empty-2.txt", "…");
-    work.write("c/short.txt", "just three words");
-    work
+    dir.write("c/same-1.txt", passage.to_uppercase());
+    dir.write("c/same-2.txt", passage.replace(' ', ", "));
+    dir.write("c/empty-1.txt", "");
+    dir.write("c/empty-2.txt", "…");
+    dir.write("c/short.txt", "just three words");
+    dir
 }
 
 /// The bytes of all files of an index, by name.
@@ -49,9 +49,9 @@ fn bytes_of(index: &Path) -> BTreeMap<String, Vec<u8>> {
 
 #[test]
 fn every_way_to_build_gives_the_same_bytes() {
-    let work = corpus();
-    work.run("dedup-index", &["build", "-o", "fused", "c"]).ok();
-    let expected = bytes_of(&work.path("fused"));
+    let dir = corpus();
+    dir.run("dedup-index", &["build", "-o", "fused", "c"]).ok();
+    let expected = bytes_of(&dir.path("fused"));
     assert_eq!(
         expected.keys().collect::<Vec<_>>(),
         [
@@ -97,18 +97,15 @@ fn every_way_to_build_gives_the_same_bytes() {
             "dedup-index dump --memory 1K fused | dedup-index build -o dumped-by-lots",
         ),
     ] {
-        work.shell(&format!("set -o pipefail; {line}")).ok();
-        assert!(bytes_of(&work.path(name)) == expected, "{name}");
+        dir.shell(&format!("set -o pipefail; {line}")).ok();
+        assert!(bytes_of(&dir.path(name)) == expected, "{name}");
     }
-    assert_eq!(
-        work.shell("ls -A | grep -v '^c$' | wc -l").ok_text(),
-        "11\n"
-    );
+    assert_eq!(dir.shell("ls -A | grep -v '^c$' | wc -l").ok_text(), "11\n");
 }
 
 /// The set of blots of each document, from dump.
-fn dumped(work: &TestDir, index: &str) -> BTreeMap<String, BTreeSet<String>> {
-    blots(&work.run("dedup-index", &["dump", index]).ok())
+fn dumped(dir: &TestDir, index: &str) -> BTreeMap<String, BTreeSet<String>> {
+    blots(&dir.run("dedup-index", &["dump", index]).ok())
 }
 
 fn blots(stream: &[u8]) -> BTreeMap<String, BTreeSet<String>> {
@@ -130,7 +127,7 @@ fn blots(stream: &[u8]) -> BTreeMap<String, BTreeSet<String>> {
 
 #[test]
 fn dump_gives_the_blots_of_the_stream() {
-    let work = corpus();
+    let dir = corpus();
     for (number, options) in [
         "",
         "--parts 7",
@@ -143,7 +140,7 @@ fn dump_gives_the_blots_of_the_stream() {
     .iter()
     .enumerate()
     {
-        let stream = work.shell(&format!(
+        let stream = dir.shell(&format!(
             "dedup-blot {} c",
             options.split("--parts").next().unwrap().to_owned()
                 + options.split("--parts").nth(1).map_or("", |rest| rest
@@ -151,12 +148,12 @@ fn dump_gives_the_blots_of_the_stream() {
                     .split_once(' ')
                     .map_or("", |(_, more)| more))
         ));
-        work.shell(&format!(
+        dir.shell(&format!(
             "dedup-index build -o i{number} {options} c && dedup-index verify i{number}"
         ))
         .ok();
         assert_eq!(
-            dumped(&work, &format!("i{number}")),
+            dumped(&dir, &format!("i{number}")),
             blots(&stream.ok()),
             "{options}"
         );
@@ -165,11 +162,11 @@ fn dump_gives_the_blots_of_the_stream() {
 
 #[test]
 fn stats_count_aliases_as_documents() {
-    let work = corpus();
-    work.run("dedup-index", &["build", "-o", "i", "c"]).ok();
+    let dir = corpus();
+    dir.run("dedup-index", &["build", "-o", "i", "c"]).ok();
     let stats: serde_json::Value =
-        serde_json::from_slice(&work.run("dedup-index", &["stats", "--json", "i"]).ok()).unwrap();
-    let truth = blots(&work.run("dedup-blot", &["c"]).ok());
+        serde_json::from_slice(&dir.run("dedup-index", &["stats", "--json", "i"]).ok()).unwrap();
+    let truth = blots(&dir.run("dedup-blot", &["c"]).ok());
     let mut df: BTreeMap<&String, u64> = BTreeMap::new();
     truth
         .values()
@@ -189,7 +186,7 @@ fn stats_count_aliases_as_documents() {
         df.values().filter(|&&df| df == 1).count()
     );
     assert_eq!(stats["df"]["top"][0][0], *df.values().max().unwrap());
-    let table = work.run("dedup-index", &["stats", "i"]).ok_text();
+    let table = dir.run("dedup-index", &["stats", "i"]).ok_text();
     assert!(
         table.starts_with("scheme                  word@18.0 ordered:8:32 all\n")
             && table.contains("documents                             65\n"),
@@ -199,17 +196,17 @@ fn stats_count_aliases_as_documents() {
 
 #[test]
 fn dump_of_a_blot_lists_its_documents() {
-    let work = corpus();
-    work.run("dedup-index", &["build", "-o", "i", "--parts", "5", "c"])
+    let dir = corpus();
+    dir.run("dedup-index", &["build", "-o", "i", "--parts", "5", "c"])
         .ok();
-    let truth = blots(&work.run("dedup-blot", &["c"]).ok());
+    let truth = blots(&dir.run("dedup-blot", &["c"]).ok());
     for blot in truth.values().flatten().step_by(397) {
         let expected: Vec<_> = truth
             .iter()
             .filter(|(_, blots)| blots.contains(blot))
             .map(|(doc, _)| doc.clone())
             .collect();
-        let found = records(&work.run("dedup-index", &["dump", "--blot", blot, "i"]).ok());
+        let found = records(&dir.run("dedup-index", &["dump", "--blot", blot, "i"]).ok());
         assert_eq!(
             found
                 .iter()
@@ -220,11 +217,11 @@ fn dump_of_a_blot_lists_its_documents() {
         );
     }
     assert_eq!(
-        work.run("dedup-index", &["dump", "--blot", "00000000", "i"])
+        dir.run("dedup-index", &["dump", "--blot", "00000000", "i"])
             .ok(),
         b""
     );
-    let ran = work.run("dedup-index", &["dump", "--blot", "123456789", "i"]);
+    let ran = dir.run("dedup-index", &["dump", "--blot", "123456789", "i"]);
     assert_eq!(
         (ran.code(), ran.stderr().as_str()),
         (
@@ -236,32 +233,32 @@ fn dump_of_a_blot_lists_its_documents() {
 
 #[test]
 fn every_flip_and_every_truncation_is_reported() {
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         ("c/a", "some words that are copied into another text"),
         ("c/b", "some words that are copied into another text too"),
         ("c/c", "Some words that are copied into another text!"),
     ]);
     // Two segments: a document is replaced, a representative is removed, an alias is added.
-    work.run("dedup-index", &["build", "-o", "i", "c"]).ok();
-    work.shell("cp c/b c/d; echo other words > c/b; rm c/a; dedup-index sync -q i c")
+    dir.run("dedup-index", &["build", "-o", "i", "c"]).ok();
+    dir.shell("cp c/b c/d; echo other words > c/b; rm c/a; dedup-index sync -q i c")
         .ok();
-    let truth = dumped(&work, "i");
+    let truth = dumped(&dir, "i");
     let step = if std::env::var_os("DEDUP_SOAK").is_some() {
         1
     } else {
         13
     };
-    for (name, bytes) in bytes_of(&work.path("i")) {
-        let path = work.path("i").join(&name);
+    for (name, bytes) in bytes_of(&dir.path("i")) {
+        let path = dir.path("i").join(&name);
         for at in (0..bytes.len()).step_by(step) {
             let mut altered = bytes.clone();
             altered[at] ^= 1 << (at % 8);
             for damage in [altered, bytes[..at].to_vec()] {
                 fs::write(&path, damage).unwrap();
-                let ran = work.run("dedup-index", &["verify", "i"]);
+                let ran = dir.run("dedup-index", &["verify", "i"]);
                 // Other white space in JSON is not damage.
                 let is_harmless =
-                    name == "manifest.json" && ran.code() == 0 && dumped(&work, "i") == truth;
+                    name == "manifest.json" && ran.code() == 0 && dumped(&dir, "i") == truth;
                 if is_harmless {
                     continue;
                 }
@@ -272,7 +269,7 @@ fn every_flip_and_every_truncation_is_reported() {
                     "{name} {at}: {}",
                     ran.stderr()
                 );
-                let dump = work.run("dedup-index", &["dump", "i"]);
+                let dump = dir.run("dedup-index", &["dump", "i"]);
                 assert!(
                     dump.code() == 2 || blots(&dump.0.stdout) == truth,
                     "{name} {at}"
@@ -281,13 +278,13 @@ fn every_flip_and_every_truncation_is_reported() {
         }
         fs::write(&path, bytes).unwrap();
     }
-    work.run("dedup-index", &["verify", "i"]).ok();
+    dir.run("dedup-index", &["verify", "i"]).ok();
 }
 
 #[test]
 fn build_and_stats_refuse_directories_that_are_not_an_index() {
-    let work = TestDir::with(&[("c/a", "some words"), ("full/x", "")]);
-    let ran = work.run("dedup-index", &["stats", "c"]);
+    let dir = TestDir::with(&[("c/a", "some words"), ("full/x", "")]);
+    let ran = dir.run("dedup-index", &["stats", "c"]);
     assert_eq!(
         (ran.code(), ran.stderr().as_str()),
         (
@@ -295,7 +292,7 @@ fn build_and_stats_refuse_directories_that_are_not_an_index() {
             "dedup-index: c: a directory of documents or of something else, not an index (it has no manifest.json); dedup-index build -o IDX c makes one\n"
         )
     );
-    let ran = work.run("dedup-index", &["build", "-o", "full", "c"]);
+    let ran = dir.run("dedup-index", &["build", "-o", "full", "c"]);
     assert_eq!(
         (ran.code(), ran.stderr().as_str()),
         (
@@ -303,8 +300,8 @@ fn build_and_stats_refuse_directories_that_are_not_an_index() {
             "dedup-index: full: holds 'x', which is not of an index; choose another name\n"
         )
     );
-    work.run("dedup-index", &["build", "-o", "there", "c"]).ok();
-    let ran = work.run("dedup-index", &["build", "-o", "there", "c"]);
+    dir.run("dedup-index", &["build", "-o", "there", "c"]).ok();
+    let ran = dir.run("dedup-index", &["build", "-o", "there", "c"]);
     assert_eq!(
         (ran.code(), ran.stderr().as_str()),
         (
@@ -312,10 +309,10 @@ fn build_and_stats_refuse_directories_that_are_not_an_index() {
             "dedup-index: there: holds an index already; choose another name, or remove it first\n"
         )
     );
-    let ran = work.run_with(
+    let ran = dir.run_with(
         "dedup-index",
         &["build", "-o", "i", "-k", "4"],
-        &work.run("dedup-blot", &["c"]).ok(),
+        &dir.run("dedup-blot", &["c"]).ok(),
     );
     assert_eq!(ran.code(), 2);
     assert!(
@@ -325,46 +322,46 @@ fn build_and_stats_refuse_directories_that_are_not_an_index() {
         "{}",
         ran.stderr()
     );
-    assert!(!work.path("i").exists());
-    work.run("dedup-index", &["build", "-o", "empty", "-q", "/dev/null"])
+    assert!(!dir.path("i").exists());
+    dir.run("dedup-index", &["build", "-o", "empty", "-q", "/dev/null"])
         .ok();
-    work.run("dedup-index", &["verify", "empty"]).ok();
+    dir.run("dedup-index", &["verify", "empty"]).ok();
 }
 
 #[test]
 fn a_killed_build_leaves_no_index_and_the_next_one_cleans_up() {
-    let work = corpus();
-    work.run("dedup-index", &["build", "-o", "whole", "c"]).ok();
-    let expected = bytes_of(&work.path("whole"));
+    let dir = corpus();
+    dir.run("dedup-index", &["build", "-o", "whole", "c"]).ok();
+    let expected = bytes_of(&dir.path("whole"));
     let (mut died, mut done) = (0, 0);
     // Instants to kill the build at, from the first system call to well after the end.
     for instant in 0..40 {
-        let mut child = work
+        let mut child = dir
             .command("dedup-index", &["build", "-o", "i", "c"])
             .spawn()
             .unwrap();
         std::thread::sleep(std::time::Duration::from_micros(instant * 1500));
         child.kill().unwrap();
         child.wait().unwrap();
-        if work.path("i/manifest.json").exists() {
+        if dir.path("i/manifest.json").exists() {
             done += 1;
-            work.run("dedup-index", &["verify", "i"]).ok();
-            fs::remove_dir_all(work.path("i")).unwrap();
+            dir.run("dedup-index", &["verify", "i"]).ok();
+            fs::remove_dir_all(dir.path("i")).unwrap();
         } else {
             died += 1;
         }
     }
     assert!(died > 0 && done > 0, "{died} {done}");
-    if work.path("i").exists() {
-        work.run("dedup-index", &["build", "-o", "i", "c"]).ok();
-        assert!(bytes_of(&work.path("i")) == expected);
+    if dir.path("i").exists() {
+        dir.run("dedup-index", &["build", "-o", "i", "c"]).ok();
+        assert!(bytes_of(&dir.path("i")) == expected);
     }
 }
 
 #[test]
 fn a_second_writer_is_refused_with_the_first_ones_pid() {
-    let work = TestDir::with(&[("c/a", "some words")]);
-    let ran = work.shell(
+    let dir = TestDir::with(&[("c/a", "some words")]);
+    let ran = dir.shell(
         "mkfifo p; dedup-index build -o i p & first=$!; exec 3> p
          until [ -s i/lock ]; do :; done
          dedup-index build -o i c 2>&1 | sed \"s/process $first /process FIRST /\"
@@ -378,14 +375,14 @@ fn a_second_writer_is_refused_with_the_first_ones_pid() {
 
 #[test]
 fn a_full_disk_is_an_error_and_leaves_nothing() {
-    let work = corpus();
-    let mounted = work.shell("mkdir small && mount -t tmpfs -o size=24k none small 2>/dev/null");
+    let dir = corpus();
+    let mounted = dir.shell("mkdir small && mount -t tmpfs -o size=24k none small 2>/dev/null");
     if mounted.code() != 0 {
         return eprintln!("no right to mount a small disk here: skipped");
     }
-    let ran = work.run("dedup-index", &["build", "-o", "small/i", "c"]);
-    let left = work.shell("ls -A small");
-    work.shell("umount small").ok();
+    let ran = dir.run("dedup-index", &["build", "-o", "small/i", "c"]);
+    let left = dir.shell("ls -A small");
+    dir.shell("umount small").ok();
     assert_eq!(ran.code(), 2);
     assert!(
         ran.stderr().starts_with("dedup-index: small/i/")

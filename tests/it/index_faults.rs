@@ -17,25 +17,25 @@ fn is_soak() -> bool {
 
 /// Some documents, an index of them with several segments, and input that changes it.
 fn fixture() -> TestDir {
-    let work = TestDir::new();
+    let dir = TestDir::new();
     let text = |from: usize, count: usize| {
         (from..from + count)
             .map(|n| format!("word{} ", n * n % 977))
             .collect::<String>()
     };
     for number in 0..40 {
-        work.write(&format!("c/{number:02}.txt"), text(number * 13, 300));
+        dir.write(&format!("c/{number:02}.txt"), text(number * 13, 300));
     }
     for number in 0..15 {
-        work.write(&format!("more/{number:02}.txt"), text(number * 17 + 5, 300));
+        dir.write(&format!("more/{number:02}.txt"), text(number * 17 + 5, 300));
     }
-    work.write("more/same.txt", text(13, 300));
-    work.shell("dedup-index build --dictionary -o old c && dedup-index remove -q old c/01.txt c/02.txt && dedup-index add -q old c/02.txt c/05.txt")
+    dir.write("more/same.txt", text(13, 300));
+    dir.shell("dedup-index build --dictionary -o old c && dedup-index remove -q old c/01.txt c/02.txt && dedup-index add -q old c/02.txt c/05.txt")
         .ok();
-    work.shell("dedup-spex -q -o shared c").ok();
-    work.shell("cp -r c s; cp more/0* s; rm s/03.txt; echo changed > s/04.txt")
+    dir.shell("dedup-spex -q -o shared c").ok();
+    dir.shell("cp -r c s; cp more/0* s; rm s/03.txt; echo changed > s/04.txt")
         .ok();
-    work
+    dir
 }
 
 /// A writer, and the index that it changes, or none if it creates one.
@@ -58,52 +58,52 @@ fn parts(writer: &str) -> (&str, Vec<&str>) {
     (tool, arguments.split(' ').collect())
 }
 
-fn run(work: &TestDir, writer: &str) -> RunResult {
+fn run(dir: &TestDir, writer: &str) -> RunResult {
     let (tool, arguments) = parts(writer);
-    work.run(tool, &arguments)
+    dir.run(tool, &arguments)
 }
 
 /// Restores the index to the state before the writer.
-fn reset(work: &TestDir, old: Option<&str>) {
-    let _ = fs::remove_dir_all(work.path("i"));
-    let _ = fs::remove_file(work.path("i.sync"));
+fn reset(dir: &TestDir, old: Option<&str>) {
+    let _ = fs::remove_dir_all(dir.path("i"));
+    let _ = fs::remove_file(dir.path("i.sync"));
     if let Some(old) = old {
-        work.shell(&format!("cp -r {old} i")).ok();
+        dir.shell(&format!("cp -r {old} i")).ok();
     }
 }
 
 /// The content of the index, which must be undamaged; none if there is no index.
-fn state(work: &TestDir) -> Option<Vec<u8>> {
-    if !work.path("i/manifest.json").exists() {
+fn state(dir: &TestDir) -> Option<Vec<u8>> {
+    if !dir.path("i/manifest.json").exists() {
         return None;
     }
-    work.run("dedup-index", &["verify", "i"]).ok();
-    let mut dumped = work.run("dedup-index", &["dump", "i"]).ok();
-    if fs::read_to_string(work.path("i/manifest.json"))
+    dir.run("dedup-index", &["verify", "i"]).ok();
+    let mut dumped = dir.run("dedup-index", &["dump", "i"]).ok();
+    if fs::read_to_string(dir.path("i/manifest.json"))
         .unwrap()
         .contains("\"dictionary\": true")
     {
-        dumped.extend(work.run("dedup-index", &["dump", "--dictionary", "i"]).ok());
+        dumped.extend(dir.run("dedup-index", &["dump", "--dictionary", "i"]).ok());
     }
     Some(dumped)
 }
 
 /// The content of the index before and after an undisturbed writer.
 fn before_and_after(
-    work: &TestDir,
+    dir: &TestDir,
     writer: &str,
     old: Option<&str>,
 ) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
-    reset(work, old);
-    let before = state(work);
-    assert_eq!(run(work, writer).code(), 0, "{writer}");
-    (before, state(work))
+    reset(dir, old);
+    let before = state(dir);
+    assert_eq!(run(dir, writer).code(), 0, "{writer}");
+    (before, state(dir))
 }
 
 /// Files that the manifest does not name.
-fn leftovers(work: &TestDir) -> BTreeSet<String> {
-    let manifest = fs::read_to_string(work.path("i/manifest.json")).unwrap();
-    let names = fs::read_dir(work.path("i"))
+fn leftovers(dir: &TestDir) -> BTreeSet<String> {
+    let manifest = fs::read_to_string(dir.path("i/manifest.json")).unwrap();
+    let names = fs::read_dir(dir.path("i"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap());
     names
@@ -114,18 +114,18 @@ fn leftovers(work: &TestDir) -> BTreeSet<String> {
 /// Checks that the index is in the old or the new state, and that the next writer completes and
 /// removes leftover files.
 fn ensure_safe(
-    work: &TestDir,
+    dir: &TestDir,
     writer: &str,
     before: &Option<Vec<u8>>,
     after: &Option<Vec<u8>>,
     when: &str,
 ) -> bool {
-    let now = state(work);
+    let now = state(dir);
     assert!(now == *before || now == *after, "{writer}, {when}");
     let is_done = now == *after;
     if now.is_some() && before.is_none() {
         assert_eq!(
-            leftovers(work)
+            leftovers(dir)
                 .into_iter()
                 .filter(|name| name != "lock")
                 .count(),
@@ -133,33 +133,33 @@ fn ensure_safe(
         );
         return is_done;
     }
-    let again = run(work, writer);
+    let again = run(dir, writer);
     assert_eq!(
         (again.code(), again.stderr().as_str()),
         (0, ""),
         "{writer}, again, {when}"
     );
-    assert_eq!(state(work), *after, "{writer}, again, {when}");
-    assert_eq!(leftovers(work), BTreeSet::new(), "{writer}, {when}");
+    assert_eq!(state(dir), *after, "{writer}, again, {when}");
+    assert_eq!(leftovers(dir), BTreeSet::new(), "{writer}, {when}");
     is_done
 }
 
 #[test]
 fn a_killed_writer_leaves_the_old_index_or_the_new_one() {
-    let work = fixture();
+    let dir = fixture();
     let instants = if is_soak() { 200 } else { 12 };
     for (writer, old) in WRITERS {
-        reset(&work, old);
-        let before = state(&work);
+        reset(&dir, old);
+        let before = state(&dir);
         let (tool, arguments) = parts(writer);
         let started = Instant::now();
-        assert_eq!(run(&work, writer).code(), 0, "{writer}");
+        assert_eq!(run(&dir, writer).code(), 0, "{writer}");
         let took = started.elapsed();
-        let after = state(&work);
+        let after = state(&dir);
         let mut done = 0;
         for instant in 0..instants {
-            reset(&work, old);
-            let mut child = work
+            reset(&dir, old);
+            let mut child = dir
                 .command(tool, &arguments)
                 .stdout(std::process::Stdio::null())
                 .spawn()
@@ -171,7 +171,7 @@ fn a_killed_writer_leaves_the_old_index_or_the_new_one() {
             child.kill().unwrap();
             child.wait().unwrap();
             done += u32::from(ensure_safe(
-                &work,
+                &dir,
                 writer,
                 &before,
                 &after,
@@ -183,12 +183,12 @@ fn a_killed_writer_leaves_the_old_index_or_the_new_one() {
 }
 
 /// Runs a writer under strace, which injects a fault at the Nth call of some kinds.
-fn inject(work: &TestDir, writer: &str, calls: &str, what: &str, number: u32) -> RunResult {
-    work.shell(&format!("strace -f -qq -o /dev/null -e trace={calls} -e inject={calls}:{what}:when={number} {writer}"))
+fn inject(dir: &TestDir, writer: &str, calls: &str, what: &str, number: u32) -> RunResult {
+    dir.shell(&format!("strace -f -qq -o /dev/null -e trace={calls} -e inject={calls}:{what}:when={number} {writer}"))
 }
 
-fn can_trace(work: &TestDir) -> bool {
-    let can = work.shell("strace -f -qq -o /dev/null true").code() == 0;
+fn can_trace(dir: &TestDir) -> bool {
+    let can = dir.shell("strace -f -qq -o /dev/null true").code() == 0;
     if !can {
         eprintln!("no strace here, or no right to use it: skipped");
     }
@@ -201,19 +201,19 @@ const CALLS: &str =
 
 #[test]
 fn a_writer_killed_at_a_system_call_leaves_the_old_index_or_the_new_one() {
-    let work = fixture();
-    if !can_trace(&work) {
+    let dir = fixture();
+    if !can_trace(&dir) {
         return;
     }
     for (writer, old) in WRITERS {
-        let (before, after) = before_and_after(&work, writer, old);
+        let (before, after) = before_and_after(&dir, writer, old);
         let step = if is_soak() { 1 } else { 23 };
         for number in (1..).step_by(step) {
-            reset(&work, old);
-            let ran = inject(&work, writer, CALLS, "signal=KILL", number);
+            reset(&dir, old);
+            let ran = inject(&dir, writer, CALLS, "signal=KILL", number);
             let died = ran.code() != 0;
             ensure_safe(
-                &work,
+                &dir,
                 writer,
                 &before,
                 &after,
@@ -228,17 +228,17 @@ fn a_writer_killed_at_a_system_call_leaves_the_old_index_or_the_new_one() {
 
 #[test]
 fn a_failed_system_call_is_an_error_and_leaves_the_old_index() {
-    let work = fixture();
-    if !can_trace(&work) {
+    let dir = fixture();
+    if !can_trace(&dir) {
         return;
     }
     for (writer, old) in WRITERS {
-        let (before, after) = before_and_after(&work, writer, old);
+        let (before, after) = before_and_after(&dir, writer, old);
         for (calls, error) in [("write", "ENOSPC"), ("fsync", "EIO"), ("rename", "EIO")] {
             for number in (1..).step_by(if is_soak() { 1 } else { 13 }) {
-                reset(&work, old);
-                let ran = inject(&work, writer, calls, &format!("error={error}"), number);
-                let now = state(&work);
+                reset(&dir, old);
+                let ran = inject(&dir, writer, calls, &format!("error={error}"), number);
+                let now = state(&dir);
                 assert!(now == before || now == after, "{writer}: {calls} {number}");
                 assert!(
                     !ran.stderr().contains("panicked"),
@@ -261,9 +261,9 @@ fn a_failed_system_call_is_an_error_and_leaves_the_old_index() {
 
 #[test]
 fn exceeded_limits_are_errors_and_leave_the_old_index() {
-    let work = fixture();
-    reset(&work, Some("old"));
-    let before = state(&work);
+    let dir = fixture();
+    reset(&dir, Some("old"));
+    let before = state(&dir);
     for (limit, writer, message) in [
         // A write that returns short and then fails.
         ("ulimit -f 2", "add i more", "File too large"),
@@ -271,21 +271,21 @@ fn exceeded_limits_are_errors_and_leave_the_old_index() {
         ("ulimit -n 4", "add i more", "Too many open files"),
         ("ulimit -n 4", "compact i", "Too many open files"),
     ] {
-        let ran = work.shell(&format!("{limit}; exec dedup-index {writer}"));
+        let ran = dir.shell(&format!("{limit}; exec dedup-index {writer}"));
         assert_eq!(ran.code(), 2, "{limit}: {writer}: {}", ran.stderr());
         assert!(
             ran.stderr().starts_with("dedup-index: i") && ran.stderr().contains(message),
             "{limit}: {}",
             ran.stderr()
         );
-        assert_eq!(state(&work), before, "{limit}: {writer}");
-        assert_eq!(leftovers(&work), BTreeSet::new(), "{limit}: {writer}");
+        assert_eq!(state(&dir), before, "{limit}: {writer}");
+        assert_eq!(leftovers(&dir), BTreeSet::new(), "{limit}: {writer}");
     }
 }
 
 /// Mounts a file system during a test, where that is allowed.
-fn with_mount(work: &TestDir, mount: &str, test: impl FnOnce()) {
-    if work
+fn with_mount(dir: &TestDir, mount: &str, test: impl FnOnce()) {
+    if dir
         .shell(&format!("mkdir -p disk && {mount} 2> /dev/null"))
         .code()
         != 0
@@ -293,15 +293,15 @@ fn with_mount(work: &TestDir, mount: &str, test: impl FnOnce()) {
         return eprintln!("no right to mount here: skipped");
     }
     test();
-    work.shell("umount disk").ok();
+    dir.shell("umount disk").ok();
 }
 
 #[test]
 fn a_full_disk_leaves_the_old_index() {
-    let work = fixture();
-    with_mount(&work, "mount -t tmpfs -o size=320k none disk", || {
-        work.shell("cp -r old disk/i").ok();
-        let before = bytes(&work.path("disk/i"));
+    let dir = fixture();
+    with_mount(&dir, "mount -t tmpfs -o size=320k none disk", || {
+        dir.shell("cp -r old disk/i").ok();
+        let before = bytes(&dir.path("disk/i"));
         // Some room is left, or none, not even for the lock.
         let writers = [
             "add disk/i more",
@@ -312,8 +312,8 @@ fn a_full_disk_leaves_the_old_index() {
             .iter()
             .flat_map(|ballast| writers.map(|writer| (ballast, writer)))
         {
-            work.shell(&format!("head -c {ballast} /dev/zero > disk/ballast; :"));
-            let ran = work.run("dedup-index", &writer.split(' ').collect::<Vec<_>>());
+            dir.shell(&format!("head -c {ballast} /dev/zero > disk/ballast; :"));
+            let ran = dir.run("dedup-index", &writer.split(' ').collect::<Vec<_>>());
             assert!(
                 ran.stderr().starts_with("dedup-index: disk/i")
                     && ran.stderr().contains("No space left on device"),
@@ -321,7 +321,7 @@ fn a_full_disk_leaves_the_old_index() {
                 ran.stderr()
             );
             assert_eq!(
-                (ran.code(), bytes(&work.path("disk/i")) == before),
+                (ran.code(), bytes(&dir.path("disk/i")) == before),
                 (2, true),
                 "{writer}"
             );
@@ -331,9 +331,9 @@ fn a_full_disk_leaves_the_old_index() {
 
 #[test]
 fn only_writers_fail_in_a_read_only_directory() {
-    let work = fixture();
+    let dir = fixture();
     with_mount(
-        &work,
+        &dir,
         "mount --bind old disk && mount -o remount,ro,bind disk",
         || {
             for writer in [
@@ -342,7 +342,7 @@ fn only_writers_fail_in_a_read_only_directory() {
                 "compact disk",
                 "sync disk s",
             ] {
-                let ran = work.run("dedup-index", &writer.split(' ').collect::<Vec<_>>());
+                let ran = dir.run("dedup-index", &writer.split(' ').collect::<Vec<_>>());
                 let expected = "dedup-index: disk/lock: Read-only file system (os error 30)\n";
                 assert_eq!(
                     (ran.code(), ran.stderr().as_str()),
@@ -350,7 +350,7 @@ fn only_writers_fail_in_a_read_only_directory() {
                     "{writer}"
                 );
             }
-            work.shell("dedup-index verify disk && dedup-index stats disk > /dev/null")
+            dir.shell("dedup-index verify disk && dedup-index stats disk > /dev/null")
                 .ok();
         },
     );
@@ -375,20 +375,20 @@ fn bytes(directory: &Path) -> Vec<(String, Vec<u8>)> {
 /// never a mixture.
 #[test]
 fn readers_keep_their_snapshot() {
-    let work = fixture();
-    reset(&work, Some("old"));
-    let truth = |work: &TestDir| work.run("dedup-index", &["dump", "i"]).ok();
-    let one = truth(&work);
+    let dir = fixture();
+    reset(&dir, Some("old"));
+    let truth = |dir: &TestDir| dir.run("dedup-index", &["dump", "i"]).ok();
+    let one = truth(&dir);
     // Its output is not read yet, so it stays in the middle of reading while the index is changed
     // and compacted.
     let script = "mkfifo p; dedup-index dump i > p & exec 3< p
          dedup-index add -q i more && dedup-index compact i && dedup-index remove -q i more/00.txt && dedup-index compact i
          cat <&3 > seen; wait $! && dedup-index dump i > now";
-    work.shell(script).ok();
-    assert!(work.read("seen") == one && work.read("now") != one);
+    dir.shell(script).ok();
+    assert!(dir.read("seen") == one && dir.read("now") != one);
     let writer = "for n in 1 2 3 4 5 6; do dedup-index add -q i more/00.txt; dedup-index compact i; dedup-index remove -q i more/00.txt; dedup-index compact i; done; touch done";
     let readers = "until [ -e done ]; do dedup-index verify i || echo bad >> bad; dedup-index dump i | jq -c 'select(.end)' >> seen-ends; done";
-    let ran = work
+    let ran = dir
         .shell(&format!("rm -f seen-ends; ({readers}) & ({readers}) & {writer}; wait; cat bad 2> /dev/null; sort -u seen-ends | wc -l"));
     assert_eq!(ran.ok_text(), "2\n");
 }

@@ -5,29 +5,29 @@ use crate::test_dir::{RunResult, TestDir};
 /// Five documents in two directories, and a synced index of them.
 fn synced() -> TestDir {
     let text = |of: &str| (0..20).map(|n| format!("{of}{n} ")).collect::<String>();
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         ("c/a", text("a")),
         ("c/b", text("b")),
         ("c/c", text("c")),
         ("c/d", text("d")),
         ("e/e", text("e")),
     ]);
-    work.shell("dedup-index build -q -o i c e && dedup-index sync -q i c e")
+    dir.shell("dedup-index build -q -o i c e && dedup-index sync -q i c e")
         .ok();
-    work
+    dir
 }
 
 /// The content of the index and of the state of sync.
-fn state(work: &TestDir) -> String {
-    work.shell("cat i/* i.sync | xxhsum").ok_text()
+fn state(dir: &TestDir) -> String {
+    dir.shell("cat i/* i.sync | xxhsum").ok_text()
 }
 
 /// The messages of a successful command, without the count of known files: files written just now
 /// are read again, which depends on timing.
 #[track_caller]
 fn messages(ran: &RunResult) -> String {
-    let said = ran.ok_text();
-    said.split(", ")
+    let text = ran.ok_text();
+    text.split(", ")
         .flat_map(|part| part.split("; "))
         .filter(|part| !part.ends_with(" known already"))
         .collect::<Vec<_>>()
@@ -46,23 +46,23 @@ const REMEDY: &str = "nothing was changed; see that all files are there and read
 
 #[test]
 fn sync_removes_more_than_half_of_an_index_only_if_allowed() {
-    let work = synced();
-    work.shell("rm c/a c/b c/c").ok();
-    let before = state(&work);
+    let dir = synced();
+    dir.shell("rm c/a c/b c/c").ok();
+    let before = state(&dir);
     let refusal = format!(
         "3 of 5 documents would be removed, as no file has them, and 50% may go; {REMEDY} 3"
     );
     ensure_refused(
-        &work.run("dedup-index", &["sync", "i", "c", "e"]),
+        &dir.run("dedup-index", &["sync", "i", "c", "e"]),
         &format!("dedup-index: i: {refusal}"),
     );
     ensure_refused(
-        &work.run("dedup-index", &["sync", "i", "c", "e", "--max-remove", "2"]),
+        &dir.run("dedup-index", &["sync", "i", "c", "e", "--max-remove", "2"]),
         &format!(
             "dedup-index: i: 3 of 5 documents would be removed, as no file has them, and 2 may go; {REMEDY} 3"
         ),
     );
-    let ran = work.run("dedup-index", &["sync", "-n", "i", "c", "e"]);
+    let ran = dir.run("dedup-index", &["sync", "-n", "i", "c", "e"]);
     assert_eq!(ran.code(), 2);
     assert!(
         ran.stdout().starts_with("i: 3 removed")
@@ -75,8 +75,8 @@ fn sync_removes_more_than_half_of_an_index_only_if_allowed() {
         format!("dedup-index: i: it would be refused: {refusal}\n")
     );
     let plan = ["plan", "-o", "r", "--hosts", "hosts", "--base", "i"];
-    work.write("hosts", "localhost slots=2\n");
-    let ran = work.run("dedup-shard", &[&plan[..], &["c", "e"]].concat());
+    dir.write("hosts", "localhost slots=2\n");
+    let ran = dir.run("dedup-shard", &[&plan[..], &["c", "e"]].concat());
     assert_eq!(
         (
             ran.code(),
@@ -86,41 +86,41 @@ fn sync_removes_more_than_half_of_an_index_only_if_allowed() {
         "{}",
         ran.stderr()
     );
-    assert_eq!((state(&work), work.path("r").exists()), (before, false));
-    work.run(
+    assert_eq!((state(&dir), dir.path("r").exists()), (before, false));
+    dir.run(
         "dedup-shard",
         &[&plan[..], &["--max-remove", "60%", "c", "e"]].concat(),
     )
     .ok();
     assert_eq!(
-        messages(&work.run(
+        messages(&dir.run(
             "dedup-index",
             &["sync", "i", "c", "e", "--max-remove", "60%"]
         )),
         "i: 3 removed; generation 2\n"
     );
     // One of two documents is half of the index.
-    work.shell("rm c/d && touch c/.hidden").ok();
+    dir.shell("rm c/d && touch c/.hidden").ok();
     assert_eq!(
-        messages(&work.run("dedup-index", &["sync", "i", "c", "e"])),
+        messages(&dir.run("dedup-index", &["sync", "i", "c", "e"])),
         "i: 1 removed; generation 3\n"
     );
 }
 
 #[test]
 fn sync_refuses_an_empty_or_missing_directory() {
-    let work = synced();
-    let before = state(&work);
-    work.shell("mv e away && mkdir e").ok();
+    let dir = synced();
+    let before = state(&dir);
+    dir.shell("mv e away && mkdir e").ok();
     let what = format!(
         "1 of 5 documents would be removed, as no file has them, and e is empty: is it mounted?; {REMEDY} 1"
     );
     ensure_refused(
-        &work.run("dedup-index", &["sync", "i", "c", "e"]),
+        &dir.run("dedup-index", &["sync", "i", "c", "e"]),
         &format!("dedup-index: i: {what}"),
     );
-    work.shell("rmdir e").ok();
-    let ran = work.run("dedup-index", &["sync", "i", "c", "e"]);
+    dir.shell("rmdir e").ok();
+    let ran = dir.run("dedup-index", &["sync", "i", "c", "e"]);
     assert_eq!(
         (ran.code(), ran.stderr().as_str()),
         (
@@ -128,25 +128,25 @@ fn sync_refuses_an_empty_or_missing_directory() {
             "dedup-index: e: No such file or directory (os error 2)\n"
         )
     );
-    work.shell("mv c other && mkdir c && mv away e").ok();
+    dir.shell("mv c other && mkdir c && mv away e").ok();
     let what = format!(
         "4 of 5 documents would be removed, as no file has them, and c is empty: is it mounted?; {REMEDY} 4"
     );
     ensure_refused(
-        &work.run("dedup-index", &["sync", "i", "c", "e"]),
+        &dir.run("dedup-index", &["sync", "i", "c", "e"]),
         &format!("dedup-index: i: {what}"),
     );
-    work.shell("rmdir c && mv other c && dedup-index sync -q i c e")
+    dir.shell("rmdir c && mv other c && dedup-index sync -q i c e")
         .ok();
     assert_eq!(
-        work.shell("cat i/* | xxhsum").ok_text(),
-        work.shell("dedup-index build -q -o j c e; cat j/* | xxhsum")
+        dir.shell("cat i/* | xxhsum").ok_text(),
+        dir.shell("dedup-index build -q -o j c e; cat j/* | xxhsum")
             .ok_text()
     );
     assert_ne!(before, "");
-    work.shell("mv c other && mkdir c").ok();
+    dir.shell("mv c other && mkdir c").ok();
     assert_eq!(
-        messages(&work.run(
+        messages(&dir.run(
             "dedup-index",
             &["sync", "i", "c", "e", "--max-remove", "100%"]
         )),
@@ -156,13 +156,13 @@ fn sync_refuses_an_empty_or_missing_directory() {
 
 #[test]
 fn sync_refuses_options_that_differ_from_the_last_call() {
-    let work = synced();
-    let before = state(&work);
+    let dir = synced();
+    let before = state(&dir);
     let refused = |words: &[&str], what: &str| {
         let rest =
             "call sync as before, or remove i.sync to follow files in another way from now on";
         ensure_refused(
-            &work.run("dedup-index", &[&["sync", "i"], words].concat()),
+            &dir.run("dedup-index", &[&["sync", "i"], words].concat()),
             &format!("dedup-index: i: synced in another way before: {what}; {rest}"),
         );
     };
@@ -184,8 +184,8 @@ fn sync_refuses_options_that_differ_from_the_last_call() {
     );
     refused(&["c"], "e was given, and is not now (c)");
     refused(&["./c", "e"], "c was given, and is not now (./c e)");
-    work.write("hosts", "localhost slots=2\n");
-    let ran = work.run(
+    dir.write("hosts", "localhost slots=2\n");
+    let ran = dir.run(
         "dedup-shard",
         &[
             "plan",
@@ -208,22 +208,22 @@ fn sync_refuses_options_that_differ_from_the_last_call() {
         "{}",
         ran.stderr()
     );
-    assert_eq!(state(&work), before);
+    assert_eq!(state(&dir), before);
     // Additional paths are accepted, and recorded.
-    work.write("f/f", "one more");
+    dir.write("f/f", "one more");
     assert_eq!(
-        messages(&work.run("dedup-index", &["sync", "i", "c/", "e", "f"])),
+        messages(&dir.run("dedup-index", &["sync", "i", "c/", "e", "f"])),
         "i: 1 added or replaced; generation 2\n"
     );
     refused(&["c", "e"], "f was given, and is not now (c e)");
-    let ran = work.shell("rm i.sync; dedup-index sync i c --relative --max-remove 100%");
+    let ran = dir.shell("rm i.sync; dedup-index sync i c --relative --max-remove 100%");
     assert_eq!(
         messages(&ran),
         "i: 4 added or replaced; 6 removed; generation 3\n"
     );
-    work.shell("dedup-index sync -q i c --relative").ok();
+    dir.shell("dedup-index sync -q i c --relative").ok();
     assert_eq!(
-        work.shell("dedup-index stats --json i | jq .generation")
+        dir.shell("dedup-index stats --json i | jq .generation")
             .ok_text(),
         "3\n"
     );
@@ -231,27 +231,27 @@ fn sync_refuses_options_that_differ_from_the_last_call() {
 
 #[test]
 fn a_dry_run_and_a_refusal_do_not_merge_segments() {
-    let work = synced();
+    let dir = synced();
     for number in 0..9 {
-        work.write(
+        dir.write(
             "c/new",
             format!(
                 "text number {number} of a file that changes all the time, and of no other one"
             ),
         );
-        work.shell("dedup-index sync -q --no-compact --checksum i c e")
+        dir.shell("dedup-index sync -q --no-compact --checksum i c e")
             .ok();
     }
-    let before = state(&work);
-    work.shell("dedup-index sync -n --checksum i c e > said")
+    let before = state(&dir);
+    dir.shell("dedup-index sync -n --checksum i c e > said")
         .ok();
-    work.shell("rm c/a c/b c/c c/d").ok();
-    assert_eq!(work.run("dedup-index", &["sync", "i", "c", "e"]).code(), 2);
-    assert_eq!(state(&work), before);
-    work.shell("dedup-index sync -q i c e --max-remove 4 && dedup-index verify i")
+    dir.shell("rm c/a c/b c/c c/d").ok();
+    assert_eq!(dir.run("dedup-index", &["sync", "i", "c", "e"]).code(), 2);
+    assert_eq!(state(&dir), before);
+    dir.shell("dedup-index sync -q i c e --max-remove 4 && dedup-index verify i")
         .ok();
     assert_eq!(
-        work.shell("dedup-index stats --json i | jq -c '[.documents, .segments]'")
+        dir.shell("dedup-index stats --json i | jq -c '[.documents, .segments]'")
             .ok_text(),
         "[2,2]\n"
     );
@@ -259,7 +259,7 @@ fn a_dry_run_and_a_refusal_do_not_merge_segments() {
 
 #[test]
 fn a_failed_command_leaves_nothing_and_the_corrected_one_works() {
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         ("c/a", "one two three four five six seven eight nine"),
         ("hosts", "localhost slots=2\n"),
     ]);
@@ -292,8 +292,8 @@ fn a_failed_command_leaves_nothing_and_the_corrected_one_works() {
             "report q.idx -o report",
         ),
     ] {
-        let before = work.shell("ls").ok_text();
-        let ran = work.shell(&format!("{tool} {wrong}"));
+        let before = dir.shell("ls").ok_text();
+        let ran = dir.shell(&format!("{tool} {wrong}"));
         assert_eq!(ran.code(), 2, "{tool} {wrong}");
         let expected = match tool {
             "dedup-shard" => format!("dedup-shard: {not_there}; there is nothing to plan for\n"),
@@ -308,9 +308,9 @@ fn a_failed_command_leaves_nothing_and_the_corrected_one_works() {
             ),
         };
         assert_eq!(ran.stderr(), expected);
-        assert_eq!(work.shell("ls").ok_text(), before, "{tool} {wrong}");
+        assert_eq!(dir.shell("ls").ok_text(), before, "{tool} {wrong}");
         assert_eq!(
-            work.shell(&format!("{tool} {right}")).code(),
+            dir.shell(&format!("{tool} {right}")).code(),
             0,
             "{tool} {right}"
         );
@@ -319,12 +319,12 @@ fn a_failed_command_leaves_nothing_and_the_corrected_one_works() {
 
 #[test]
 fn files_that_are_not_an_index_are_named_by_their_kind() {
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         ("doc.txt", "one two three four five six seven eight nine"),
         ("dir/a", "ten"),
         ("empty/x", ""),
     ]);
-    work.shell("rm empty/x").ok();
+    dir.shell("rm empty/x").ok();
     let file = "doc.txt: a file, not an index: the index comes first, then documents; dedup-index build -o IDX doc.txt makes one";
     let documents = "dir: a directory of documents or of something else, not an index (it has no manifest.json); dedup-index build -o IDX dir makes one";
     let empty =
@@ -337,10 +337,10 @@ fn files_that_are_not_an_index_are_named_by_their_kind() {
         ("dedup-index", &["sync", "empty", "dir"], empty),
         ("dedup-index", &["pin", "none", "x"], none),
     ] {
-        ensure_refused(&work.run(tool, words), &format!("{tool}: {what}"));
+        ensure_refused(&dir.run(tool, words), &format!("{tool}: {what}"));
     }
     assert_eq!(
-        work.shell("ls -A . dir empty | xargs").ok_text(),
+        dir.shell("ls -A . dir empty | xargs").ok_text(),
         ".: dir doc.txt empty dir: a empty:\n"
     );
 }
@@ -348,11 +348,11 @@ fn files_that_are_not_an_index_are_named_by_their_kind() {
 #[test]
 fn missing_documents_are_reported_with_a_hint_at_corpus() {
     let text = "one two three four five six seven eight nine ten";
-    let work = TestDir::with(&[("c/a", text), ("c/b", text), ("elsewhere/x", "")]);
-    work.shell("dedup-index build -q -o i --relative c").ok();
+    let dir = TestDir::with(&[("c/a", text), ("c/b", text), ("elsewhere/x", "")]);
+    dir.shell("dedup-index build -q -o i --relative c").ok();
     let hint =
         "No such file or directory (os error 2); say where the documents are with --corpus PATH";
-    let ran = work.shell("cd elsewhere && dedup-extract ../i --passages > /dev/null");
+    let ran = dir.shell("cd elsewhere && dedup-extract ../i --passages > /dev/null");
     assert_eq!(
         (ran.code(), ran.stderr()),
         (
@@ -360,18 +360,18 @@ fn missing_documents_are_reported_with_a_hint_at_corpus() {
             format!("dedup-extract: a: {hint}\ndedup-extract: b: {hint}\n")
         )
     );
-    work.shell("cd elsewhere && dedup-extract ../i --passages --corpus ../c > /dev/null")
+    dir.shell("cd elsewhere && dedup-extract ../i --passages --corpus ../c > /dev/null")
         .ok();
 }
 
 #[test]
 fn quiet_is_accepted_by_every_verb() {
-    let work = TestDir::new();
+    let dir = TestDir::new();
     let mut verbs: Vec<Vec<String>> = ["tokenize", "blot", "spex"]
         .map(|tool| vec![format!("dedup-{tool}")])
         .to_vec();
     for words in ["dedup-index", "dedup-shard"] {
-        let help = work.shell(&format!("{words} --help")).ok_text();
+        let help = dir.shell(&format!("{words} --help")).ok_text();
         let commands = help
             .split("\nCommands:\n")
             .nth(1)
@@ -395,7 +395,7 @@ fn quiet_is_accepted_by_every_verb() {
     }
     assert!(verbs.len() > 30, "{verbs:?}");
     for verb in verbs {
-        let help = work.shell(&format!("{} --help", verb.join(" "))).ok_text();
+        let help = dir.shell(&format!("{} --help", verb.join(" "))).ok_text();
         assert!(help.contains("-q, --quiet"), "{verb:?}");
     }
 }

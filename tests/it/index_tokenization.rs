@@ -77,8 +77,8 @@ fn passage_text<'d>(document: &'d str, span: &Value) -> &'d str {
 
 #[test]
 fn the_template_of_stripped_pages_is_not_a_passage() {
-    let work = fixture();
-    work.run(
+    let dir = fixture();
+    dir.run(
         "dedup-index",
         &[
             "build",
@@ -119,8 +119,8 @@ fn the_template_of_stripped_pages_is_not_a_passage() {
             ],
         ),
     ] {
-        work.write("list", "bread.html\twool.html\n");
-        let found = records(&work.run("dedup-query", command).0.stdout);
+        dir.write("list", "bread.html\twool.html\n");
+        let found = records(&dir.run("dedup-query", command).0.stdout);
         let others = found.iter().filter(|record| record["doc"] != "bread.html");
         assert!(
             others.clone().all(|record| record["passages"] == json!([])),
@@ -128,20 +128,19 @@ fn the_template_of_stripped_pages_is_not_a_passage() {
         );
     }
     let found = records(
-        &work
-            .run(
-                "dedup-query",
-                &[
-                    "align",
-                    "--pairs",
-                    "list",
-                    "--strip-html",
-                    "--min-match-words",
-                    "1",
-                ],
-            )
-            .0
-            .stdout,
+        &dir.run(
+            "dedup-query",
+            &[
+                "align",
+                "--pairs",
+                "list",
+                "--strip-html",
+                "--min-match-words",
+                "1",
+            ],
+        )
+        .0
+        .stdout,
     );
     let words = json!({"words": 10, "excluded": {"base": 0, "bibliography": 0, "quotes": 0}, "counted": 10, "matched": 0, "share": 0});
     assert_eq!(
@@ -149,20 +148,20 @@ fn the_template_of_stripped_pages_is_not_a_passage() {
         (&words, &words)
     );
     // The text of a page is extracted in any case.
-    let ran = work.run("dedup-query", &["align", "--pairs", "list"]);
+    let ran = dir.run("dedup-query", &["align", "--pairs", "list"]);
     let found = records(&ran.0.stdout);
     assert!(found[0]["a_in_b"].as_f64().unwrap() < 0.1, "{found:?}");
 }
 
 #[test]
 fn spans_of_a_copy_in_other_markup_refer_to_the_original_document() {
-    let (work, [one, two]) = (fixture(), ice());
-    work.run(
+    let (dir, [one, two]) = (fixture(), ice());
+    dir.run(
         "dedup-index",
         &["build", "-o", "idx", "--strip-html", "one.html", "two.html"],
     )
     .ok();
-    work.write("list", "one.html\ttwo.html\n");
+    dir.write("list", "one.html\ttwo.html\n");
     let expected = |passage: &Value| {
         assert_eq!(
             (&passage["tokens"], &passage["kind"]),
@@ -179,8 +178,7 @@ fn spans_of_a_copy_in_other_markup_refer_to_the_original_document() {
         );
     };
     let query = records(
-        &work
-            .run("dedup-query", &["idx", "one.html", "--passages"])
+        &dir.run("dedup-query", &["idx", "one.html", "--passages"])
             .ok(),
     );
     expected(
@@ -191,30 +189,26 @@ fn spans_of_a_copy_in_other_markup_refer_to_the_original_document() {
     );
     expected(
         &records(
-            &work
-                .run("dedup-query", &["align", "--pairs", "list", "--strip-html"])
+            &dir.run("dedup-query", &["align", "--pairs", "list", "--strip-html"])
                 .ok(),
         )[0]["passages"][0],
     );
     expected(
         &records(
-            &work
-                .run("dedup-extract", &["idx", "--passages", "--threshold", "0"])
+            &dir.run("dedup-extract", &["idx", "--passages", "--threshold", "0"])
                 .ok(),
         )[0]["passages"][0],
     );
     let plain = records(
-        &work
-            .run("dedup-query", &["align", "--pairs", "list", "--strip-html"])
+        &dir.run("dedup-query", &["align", "--pairs", "list", "--strip-html"])
             .ok(),
     );
     let chars = records(
-        &work
-            .run(
-                "dedup-query",
-                &["align", "--pairs", "list", "--strip-html", "--chars"],
-            )
-            .ok(),
+        &dir.run(
+            "dedup-query",
+            &["align", "--pairs", "list", "--strip-html", "--chars"],
+        )
+        .ok(),
     );
     assert_eq!(plain, chars, "these pages are ASCII");
     // 22 of 23 words, and 22 of 25.
@@ -226,16 +220,16 @@ fn spans_of_a_copy_in_other_markup_refer_to_the_original_document() {
 
 #[test]
 fn reports_show_no_markup() {
-    let work = fixture();
-    work.run(
+    let dir = fixture();
+    dir.run(
         "dedup-index",
         &["build", "-o", "idx", "--strip-html", "one.html", "two.html"],
     )
     .ok();
-    work.write("list", "one.html\ttwo.html\n");
-    work.run("dedup-query", &["idx", "one.html", "--html", "query.html"])
+    dir.write("list", "one.html\ttwo.html\n");
+    dir.run("dedup-query", &["idx", "one.html", "--html", "query.html"])
         .ok();
-    work.run(
+    dir.run(
         "dedup-query",
         &[
             "align",
@@ -247,7 +241,7 @@ fn reports_show_no_markup() {
         ],
     )
     .ok();
-    work.run(
+    dir.run(
         "dedup-extract",
         &["report", "idx", "-o", "report", "--threshold", "0"],
     )
@@ -257,7 +251,7 @@ fn reports_show_no_markup() {
         "pairs/pair-000001.html",
         "report/pair-000001.html",
     ] {
-        let page = String::from_utf8(work.read(page)).unwrap();
+        let page = String::from_utf8(dir.read(page)).unwrap();
         let texts: Vec<&str> = page
             .split("id=\"text-")
             .skip(1)
@@ -277,24 +271,22 @@ fn reports_show_no_markup() {
         assert!(page.contains("tags, comments, scripts and styles of HTML are left out"));
     }
     let listed = records(
-        &work
-            .run(
-                "dedup-extract",
-                &["passages", "idx", "one.html", "two.html"],
-            )
-            .ok(),
+        &dir.run(
+            "dedup-extract",
+            &["passages", "idx", "one.html", "two.html"],
+        )
+        .ok(),
     );
     assert_eq!(listed[0]["text"], SENTENCE.trim_end_matches('.'));
     // The second place contains a comment, which no text output shows.
-    let blots = records(&work.run("dedup-extract", &["blots", "idx"]).ok());
+    let blots = records(&dir.run("dedup-extract", &["blots", "idx"]).ok());
     let of_two = |blot: &Value| {
         let found = records(
-            &work
-                .run(
-                    "dedup-query",
-                    &["blot", "idx", blot["blot"].as_str().unwrap()],
-                )
-                .ok(),
+            &dir.run(
+                "dedup-query",
+                &["blot", "idx", blot["blot"].as_str().unwrap()],
+            )
+            .ok(),
         );
         found
             .iter()
@@ -312,29 +304,29 @@ fn reports_show_no_markup() {
 
 #[test]
 fn markup_is_stripped_from_base_text_quotations_and_exclusions() {
-    let work = fixture();
+    let dir = fixture();
     let quoted = SENTENCE.trim_end_matches('.');
-    work.write(
+    dir.write(
         "quoted.html",
         page(&format!(
             "<p>They say: <q></q>&ldquo;{}&rdquo; Indeed so.</p>",
             quoted.replace("stones", "<b>stones</b>")
         )),
     );
-    work.write(
+    dir.write(
         "base.html",
         format!(
             "<div><div>{}</div></div>",
             SENTENCE.replace("flow", "<i>flow</i>")
         ),
     );
-    work.run(
+    dir.run(
         "dedup-index",
         &["build", "-o", "idx", "--strip-html", "one.html"],
     )
     .ok();
     let tally = |options: &[&str]| {
-        let found = work.run(
+        let found = dir.run(
             "dedup-query",
             &[
                 &["idx", "quoted.html", "--passages", "--min-match-words", "1"],
@@ -385,24 +377,23 @@ fn passages_use_the_tokenizer_of_the_index() {
             9,
         ),
     ] {
-        let work = TestDir::with(&[
+        let dir = TestDir::with(&[
             ("a", &texts[0]),
             ("b", &texts[1]),
             ("list", &"a\tb\n".to_owned()),
         ]);
-        work.run(
+        dir.run(
             "dedup-index",
             &["build", "-o", "idx", "--tokenizer", tokenizer, "a", "b"],
         )
         .ok();
-        let query = records(&work.run("dedup-query", &["idx", "a", "--passages"]).ok());
+        let query = records(&dir.run("dedup-query", &["idx", "a", "--passages"]).ok());
         let pairs = records(
-            &work
-                .run(
-                    "dedup-query",
-                    &["align", "--pairs", "list", "--tokenizer", tokenizer],
-                )
-                .ok(),
+            &dir.run(
+                "dedup-query",
+                &["align", "--pairs", "list", "--tokenizer", tokenizer],
+            )
+            .ok(),
         );
         let of_query = &query.iter().find(|record| record["doc"] == "b").unwrap()["passages"];
         assert_eq!(of_query, &pairs[0]["passages"], "{tokenizer}");
@@ -414,11 +405,10 @@ fn passages_use_the_tokenizer_of_the_index() {
         );
     }
     // By words, the two files are not similar.
-    let work = TestDir::with(&[("a", CODE[0]), ("b", CODE[1]), ("list", "a\tb\n")]);
+    let dir = TestDir::with(&[("a", CODE[0]), ("b", CODE[1]), ("list", "a\tb\n")]);
     assert_eq!(
         records(
-            &work
-                .run("dedup-query", &["align", "--pairs", "list"])
+            &dir.run("dedup-query", &["align", "--pairs", "list"])
                 .0
                 .stdout
         )[0]["passages"],
@@ -452,31 +442,30 @@ fn passages_on_the_reverse_strand_are_found() {
             complement(&shared)
         ),
     ];
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         ("a.fa", &fasta[0]),
         ("b.fa", &fasta[1]),
         ("list", &"a.fa\tb.fa\n".to_owned()),
     ]);
-    work.run(
+    dir.run(
         "dedup-index",
         &["build", "-o", "idx", "--tokenizer", "dna", "a.fa", "b.fa"],
     )
     .ok();
     let found = records(
-        &work
-            .run(
-                "dedup-query",
-                &[
-                    "idx",
-                    "a.fa",
-                    "--passages",
-                    "--corpus",
-                    "b.fa",
-                    "--corpus",
-                    "a.fa",
-                ],
-            )
-            .ok(),
+        &dir.run(
+            "dedup-query",
+            &[
+                "idx",
+                "a.fa",
+                "--passages",
+                "--corpus",
+                "b.fa",
+                "--corpus",
+                "a.fa",
+            ],
+        )
+        .ok(),
     );
     let passages = &found.iter().find(|record| record["doc"] == "b").unwrap()["passages"];
     let expected = json!([
@@ -486,12 +475,11 @@ fn passages_on_the_reverse_strand_are_found() {
     assert_eq!(passages, &expected);
     // A FASTA file with its header lines.
     let pairs = records(
-        &work
-            .run(
-                "dedup-query",
-                &["align", "--pairs", "list", "--tokenizer", "dna"],
-            )
-            .ok(),
+        &dir.run(
+            "dedup-query",
+            &["align", "--pairs", "list", "--tokenizer", "dna"],
+        )
+        .ok(),
     );
     let moved = |span: &Value, by: usize| {
         json!([
@@ -514,12 +502,12 @@ fn passages_on_the_reverse_strand_are_found() {
 
 #[test]
 fn every_command_reads_the_stripped_text_of_an_index() {
-    let (work, [one, two]) = (fixture(), ice());
-    work.write(
+    let (dir, [one, two]) = (fixture(), ice());
+    dir.write(
         "taboo.html",
         format!("<div>{}</div>", SENTENCE.replace("flow", "<i>flow</i>")),
     );
-    work.run(
+    dir.run(
         "dedup-index",
         &[
             "build",
@@ -537,12 +525,11 @@ fn every_command_reads_the_stripped_text_of_an_index() {
     .ok();
     let extract = |arguments: &[&str]| {
         records(
-            &work
-                .run(
-                    "dedup-extract",
-                    &[&arguments[..1], &["idx", "-q"], &arguments[1..]].concat(),
-                )
-                .ok(),
+            &dir.run(
+                "dedup-extract",
+                &[&arguments[..1], &["idx", "-q"], &arguments[1..]].concat(),
+            )
+            .ok(),
         )
     };
     for method in [

@@ -8,27 +8,27 @@ const OLE: &[u8] = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\0\0\0\0";
 
 /// A folder of files such as people hand in, made by the programs that make such files.
 fn folder() -> TestDir {
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         ("c/a.txt", "A text that can be read."),
         ("c/b.md", "# Another one"),
     ]);
-    work.write("c/old.doc", OLE);
-    work.write("c/data.parquet", b"PAR1\x15\0\x15\x0c\0PAR1");
-    work.write("c/picture.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR");
-    work.write("c/photo.jpg", b"\xff\xd8\xff\xe0\0\x10JFIF\0");
-    work.write(
+    dir.write("c/old.doc", OLE);
+    dir.write("c/data.parquet", b"PAR1\x15\0\x15\x0c\0PAR1");
+    dir.write("c/picture.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR");
+    dir.write("c/photo.jpg", b"\xff\xd8\xff\xe0\0\x10JFIF\0");
+    dir.write(
         "c/crawl.warc",
         "WARC/1.0\r\nWARC-Type: response\r\n\r\ntext",
     );
-    work.write("c/note.rtf", "{\\rtf1\\ansi some words}");
-    work.write("c/table.csv", "id,text\n2,some words\n");
-    work.write(
+    dir.write("c/note.rtf", "{\\rtf1\\ansi some words}");
+    dir.write("c/table.csv", "id,text\n2,some words\n");
+    dir.write(
         "c/list.json",
         "[\n  {\"id\": 1, \"text\": \"some words\"}\n]\n",
     );
-    work.write("c/book.ipynb", "{\"cells\": [], \"nbformat\": 4}");
-    work.write("c/blob", b"\0\x01\x02\x03\xff\xfe\0\0");
-    work.write("c/.hidden", "not looked at");
+    dir.write("c/book.ipynb", "{\"cells\": [], \"nbformat\": 4}");
+    dir.write("c/blob", b"\0\x01\x02\x03\xff\xfe\0\0");
+    dir.write("c/.hidden", "not looked at");
     let python = r#"
 import zipfile, tarfile, sqlite3
 def pack(name, files):
@@ -44,14 +44,14 @@ with tarfile.open("c/some.tar", "w") as t: t.add("c/a.txt")
 with tarfile.open("c/some.tar.gz", "w:gz") as t: t.add("c/a.txt")
 sqlite3.connect("c/base.db").execute("create table t (a)").connection.commit()
 "#;
-    work.write("make.py", python);
-    work.shell(
+    dir.write("make.py", python);
+    dir.shell(
         "python3 make.py; xz -k c/a.txt; bzip2 -k c/a.txt; zstd -q c/sheet.xlsx -o c/packed.zst; \
          iconv -t UTF-16 c/a.txt > c/wide.txt; iconv -t UTF-16LE c/a.txt > c/wide-without-mark.txt; iconv -t UTF-32BE c/a.txt > c/wider.txt; \
          ln -s a.txt c/link; mkfifo c/pipe",
     )
     .ok();
-    work
+    dir
 }
 
 const ACCOUNT: &str = "read 15 documents in 16 files (222 bytes); left out 14 files: \
@@ -82,9 +82,9 @@ const READ: [&str; 15] = [
 
 #[test]
 fn every_file_of_a_folder_is_read_or_accounted_for() {
-    let work = folder();
+    let dir = folder();
     for threads in ["1", "4"] {
-        let ran = work.run("dedup-tokenize", &["--threads", threads, "c"]);
+        let ran = dir.run("dedup-tokenize", &["--threads", threads, "c"]);
         assert_eq!(
             (ran.code(), ran.docs()),
             (2, READ.map(str::to_owned).to_vec())
@@ -102,8 +102,8 @@ fn every_file_of_a_folder_is_read_or_accounted_for() {
             "dedup-tokenize: c/packed.zst: left out: xlsx in zstd; export it as NDJSON or text\n"
         ));
     }
-    assert_eq!(work.run("dedup-tokenize", &["--skip-bad", "c"]).code(), 0);
-    let quiet = work.run("dedup-tokenize", &["-q", "c"]);
+    assert_eq!(dir.run("dedup-tokenize", &["--skip-bad", "c"]).code(), 0);
+    let quiet = dir.run("dedup-tokenize", &["-q", "c"]);
     assert_eq!(
         (
             quiet.code(),
@@ -116,8 +116,8 @@ fn every_file_of_a_folder_is_read_or_accounted_for() {
 
 #[test]
 fn every_program_that_reads_documents_gives_the_account() {
-    let work = folder();
-    work.shell("dedup-index build -q --skip-bad -o idx c 2> /dev/null; dedup-index build -q -o other c/a.txt").ok();
+    let dir = folder();
+    dir.shell("dedup-index build -q --skip-bad -o idx c 2> /dev/null; dedup-index build -q -o other c/a.txt").ok();
     for line in [
         "dedup-blot c",
         "dedup-blot --scheme minhash:256 c",
@@ -130,7 +130,7 @@ fn every_program_that_reads_documents_gives_the_account() {
     ] {
         let (tool, ran) = (
             line.split(' ').next().unwrap(),
-            work.shell(&format!("{line} > /dev/null")),
+            dir.shell(&format!("{line} > /dev/null")),
         );
         assert_eq!(
             (ran.code(), ran.accounts()),
@@ -143,14 +143,14 @@ fn every_program_that_reads_documents_gives_the_account() {
 
 #[test]
 fn sync_counts_unchanged_files() {
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         ("c/a.txt", &b"one"[..]),
         ("c/b.txt", b"two"),
         ("c/d.doc", OLE),
     ]);
-    work.shell("dedup-index build -q -o idx c/a.txt").ok();
+    dir.shell("dedup-index build -q -o idx c/a.txt").ok();
     let sync = || {
-        let ran = work.run("dedup-index", &["sync", "idx", "c"]);
+        let ran = dir.run("dedup-index", &["sync", "idx", "c"]);
         assert_eq!(
             (ran.code(), ran.stderr().as_str()),
             (
@@ -173,7 +173,7 @@ fn sync_counts_unchanged_files() {
     while sync() != settled {
         assert!(start.elapsed().as_secs() < 60);
     }
-    work.write("c/b.txt", "two and three");
+    dir.write("c/b.txt", "two and three");
     assert_eq!(
         sync(),
         format!("dedup-index: read 1 document in 1 file (13 bytes); 1 file unchanged; {doc}")
@@ -182,21 +182,21 @@ fn sync_counts_unchanged_files() {
 
 #[test]
 fn a_sharded_build_gives_the_same_account_and_index() {
-    let work = folder();
+    let dir = folder();
     for number in 0..40 {
-        work.write(
+        dir.write(
             &format!("c/more/{number}.txt"),
             format!("text number {number} of many that are cut into slices"),
         );
     }
-    work.write(
+    dir.write(
         "c/more/a.jsonl",
         "{\"id\":\"c/a.txt\",\"text\":\"came before\"}\n{\"id\":\"x\",\"body\":\"no text\"}\n",
     );
-    fs::remove_file(work.path("c/pipe")).unwrap();
-    work.write("hosts", "one slots=2\ntwo\n");
-    let one = work.shell("dedup-index build --parts 2 -o one.idx c");
-    let many = work.shell(
+    fs::remove_file(dir.path("c/pipe")).unwrap();
+    dir.write("hosts", "one slots=2\ntwo\n");
+    let one = dir.shell("dedup-index build --parts 2 -o one.idx c");
+    let many = dir.shell(
         "dedup-shard plan -o run --hosts hosts --parts 2 c && { dedup-shard run run; code=$?; diff -r one.idx run/index; exit $code; }",
     );
     assert_eq!(
@@ -205,8 +205,11 @@ fn a_sharded_build_gives_the_same_account_and_index() {
         "{}",
         many.stderr()
     );
-    let said = |text: String| text.replace("dedup-shard:", "dedup-index:");
-    assert_eq!(said(many.accounts().join("\n")), one.accounts().join("\n"));
+    let as_index = |text: String| text.replace("dedup-shard:", "dedup-index:");
+    assert_eq!(
+        as_index(many.accounts().join("\n")),
+        one.accounts().join("\n")
+    );
     // Documents whose id occurred in an earlier slice are reported after the other problems of
     // their slice.
     let sorted = |text: String| {
@@ -214,19 +217,19 @@ fn a_sharded_build_gives_the_same_account_and_index() {
         lines.sort();
         lines
     };
-    assert_eq!(sorted(said(many.stderr())), sorted(one.stderr()));
+    assert_eq!(sorted(as_index(many.stderr())), sorted(one.stderr()));
 }
 
 #[test]
 fn an_unreadable_named_file_is_an_error() {
-    let work = folder();
+    let dir = folder();
     for name in [
         "c/essay.odt",
         "c/packed.zst",
         "c/wider.txt",
         "c/data.parquet",
     ] {
-        let ran = work.run("dedup-tokenize", &["c/a.txt", name]);
+        let ran = dir.run("dedup-tokenize", &["c/a.txt", name]);
         assert_eq!(
             (ran.code(), ran.docs()),
             (2, vec!["c/a.txt".to_owned()]),
@@ -242,23 +245,21 @@ fn an_unreadable_named_file_is_an_error() {
     // Unless the user gives its format.
     assert_eq!(
         docs(
-            &work
-                .run("dedup-tokenize", &["--records", "text", "c/table.csv"])
+            &dir.run("dedup-tokenize", &["--records", "text", "c/table.csv"])
                 .ok()
         ),
         ["c/table.csv"]
     );
     assert_eq!(
         docs(
-            &work
-                .run("dedup-tokenize", &["--records", "lines", "c/table.csv"])
+            &dir.run("dedup-tokenize", &["--records", "lines", "c/table.csv"])
                 .ok()
         ),
         ["c/table.csv:1", "c/table.csv:2"]
     );
     // The same holds for a pipe.
     for name in ["c/essay.odt", "c/old.doc", "c/wider.txt"] {
-        let ran = work.run_with("dedup-tokenize", &[], &work.read(name));
+        let ran = dir.run_with("dedup-tokenize", &[], &dir.read(name));
         assert_eq!(ran.code(), 2);
         assert!(
             ran.stderr()
@@ -271,8 +272,8 @@ fn an_unreadable_named_file_is_an_error() {
 
 #[test]
 fn at_most_five_files_of_a_kind_are_named_by_default() {
-    let work = TestDir::with(&[("c/a.txt", "some words")]);
-    (0..9).for_each(|number| work.write(&format!("c/{number}.doc"), OLE));
+    let dir = TestDir::with(&[("c/a.txt", "some words")]);
+    (0..9).for_each(|number| dir.write(&format!("c/{number}.doc"), OLE));
     let named = |lines: usize| {
         let line = |number| {
             format!("dedup-tokenize: c/{number}.doc: left out: doc, xls or ppt; save it as text\n")
@@ -281,17 +282,17 @@ fn at_most_five_files_of_a_kind_are_named_by_default() {
     };
     let others = "dedup-tokenize: left out: doc, xls or ppt: and 4 more files; -v names them\n";
     assert_eq!(
-        work.run("dedup-tokenize", &["c"]).stderr(),
+        dir.run("dedup-tokenize", &["c"]).stderr(),
         named(5) + others
     );
-    assert_eq!(work.run("dedup-tokenize", &["-v", "c"]).stderr(), named(9));
+    assert_eq!(dir.run("dedup-tokenize", &["-v", "c"]).stderr(), named(9));
 }
 
 #[test]
 fn reading_no_document_is_an_error_and_leaves_nothing() {
-    let work = TestDir::with(&[("empty/.keep", &b""[..]), ("only/a.doc", OLE)]);
-    work.write("some.txt", "some words");
-    work.shell("dedup-index build -q -o idx some.txt").ok();
+    let dir = TestDir::with(&[("empty/.keep", &b""[..]), ("only/a.doc", OLE)]);
+    dir.write("some.txt", "some words");
+    dir.shell("dedup-index build -q -o idx some.txt").ok();
     let what =
         "no document was read; name files or directories that hold some, or write some to stdin";
     for path in ["empty", "only", "nosuchdir"] {
@@ -302,17 +303,17 @@ fn reading_no_document_is_an_error_and_leaves_nothing() {
             "dedup-query idx",
             "dedup-spex -o new.idx",
         ] {
-            let ran = work.shell(&format!("{line} {path}"));
+            let ran = dir.shell(&format!("{line} {path}"));
             let last = format!("{}: {what}", line.split(' ').next().unwrap());
             assert_eq!(
                 (ran.code(), ran.stderr().lines().last().unwrap_or_default()),
                 (2, last.as_str()),
                 "{line} {path}"
             );
-            assert!(!work.path("new.idx").exists(), "{line} {path}");
+            assert!(!dir.path("new.idx").exists(), "{line} {path}");
         }
     }
-    let ran = work.shell("dedup-index build -o new.idx empty");
+    let ran = dir.shell("dedup-index build -o new.idx empty");
     assert_eq!(
         ran.accounts(),
         ["dedup-index: read 0 documents in 0 files (0 bytes); left out 1 file: hidden 1"]
@@ -328,12 +329,12 @@ fn eight_lines() -> String {
 /// File names of C4 and Dolma.
 #[test]
 fn ndjson_is_recognized_under_any_file_name() {
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         ("c4.json", eight_lines()),
         ("part-00000", eight_lines()),
         ("lines.dat", eight_lines()),
     ]);
-    work.shell("gzip -k c4.json; zstd -q c4.json -o dolma.json.zst")
+    dir.shell("gzip -k c4.json; zstd -q c4.json -o dolma.json.zst")
         .ok();
     let expected: Vec<String> = (0..8).map(|number| number.to_string()).collect();
     for name in [
@@ -344,38 +345,37 @@ fn ndjson_is_recognized_under_any_file_name() {
         "lines.dat",
     ] {
         assert_eq!(
-            docs(&work.run("dedup-tokenize", &[name]).ok()),
+            docs(&dir.run("dedup-tokenize", &[name]).ok()),
             expected,
             "{name}"
         );
         assert_eq!(
             docs(
-                &work
-                    .shell(&format!(
-                        "mkdir -p d && cp {name} d && dedup-tokenize d && rm d/*"
-                    ))
-                    .ok()
+                &dir.shell(&format!(
+                    "mkdir -p d && cp {name} d && dedup-tokenize d && rm d/*"
+                ))
+                .ok()
             ),
             expected,
             "{name} in a directory"
         );
         assert_eq!(
-            docs(&work.run_with("dedup-tokenize", &[], &work.read(name)).ok()),
+            docs(&dir.run_with("dedup-tokenize", &[], &dir.read(name)).ok()),
             expected,
             "{name} from a pipe"
         );
     }
     // A text stays a text, and a settings file stays one document.
-    work.write("c/a.txt", eight_lines().replace("text", "body"));
-    work.write("c/a.md", eight_lines() + "and then some text\n");
-    work.write(
+    dir.write("c/a.txt", eight_lines().replace("text", "body"));
+    dir.write("c/a.md", eight_lines() + "and then some text\n");
+    dir.write(
         "c/b.json",
         "{\n  \"name\": \"settings\",\n  \"text\": \"a field\"\n}\n",
     );
-    work.write("c/c.json", "{\"name\":\"settings in one line\"}\n");
-    work.write("c/d.json", "{\"name\":1}\nand then some text\n");
+    dir.write("c/c.json", "{\"name\":\"settings in one line\"}\n");
+    dir.write("c/d.json", "{\"name\":1}\nand then some text\n");
     assert_eq!(
-        docs(&work.run("dedup-tokenize", &["c"]).ok()),
+        docs(&dir.run("dedup-tokenize", &["c"]).ok()),
         ["c/a.md", "c/a.txt", "c/b.json", "c/c.json", "c/d.json"]
     );
 }
@@ -383,24 +383,23 @@ fn ndjson_is_recognized_under_any_file_name() {
 /// The content of a file does not depend on whether it is named or found.
 #[test]
 fn ndjson_in_files_named_as_text_is_recognized_in_directories_too() {
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         ("d/x.txt", eight_lines()),
         (
             "d/y.md",
             "\u{feff}\n\n".to_owned() + &eight_lines().replace("\"id\":", "\"id\":1"),
         ),
     ]);
-    work.write("d/z.txt", "a text {in braces}");
-    work.write("d/{.txt", "{in braces} a text");
-    work.write(
+    dir.write("d/z.txt", "a text {in braces}");
+    dir.write("d/{.txt", "{in braces} a text");
+    dir.write(
         "d/spaces.txt",
         " ".repeat(200) + &eight_lines().replace("\"id\":", "\"id\":2"),
     );
-    work.shell("sed 's/:/:3/' d/x.txt | gzip > d/packed.txt.gz")
+    dir.shell("sed 's/:/:3/' d/x.txt | gzip > d/packed.txt.gz")
         .ok();
-    let named =
-        work.shell("cd d && dedup-tokenize packed.txt.gz spaces.txt x.txt y.md z.txt {.txt");
-    let found = work.shell("cd d && dedup-tokenize --relative .");
+    let named = dir.shell("cd d && dedup-tokenize packed.txt.gz spaces.txt x.txt y.md z.txt {.txt");
+    let found = dir.shell("cd d && dedup-tokenize --relative .");
     assert_eq!(
         (found.ok_text(), found.accounts()),
         (named.ok_text(), named.accounts())
@@ -412,13 +411,13 @@ fn ndjson_in_files_named_as_text_is_recognized_in_directories_too() {
             vec!["dedup-tokenize: read 34 documents in 6 files (356 bytes)".to_owned()]
         )
     );
-    let text = work.shell("dedup-tokenize --records text d");
+    let text = dir.shell("dedup-tokenize --records text d");
     assert_eq!((docs(&text.ok()).len(), text.accounts().len()), (6, 1));
     // A synced index of them has the same documents.
-    work.shell("dedup-index build -q -o i d && dedup-index sync -q i d && dedup-index verify i")
+    dir.shell("dedup-index build -q -o i d && dedup-index sync -q i d && dedup-index verify i")
         .ok();
     assert_eq!(
-        work.shell("dedup-index stats --json i | jq .documents")
+        dir.shell("dedup-index stats --json i | jq .documents")
             .ok_text(),
         "34\n"
     );
@@ -429,7 +428,7 @@ fn a_wrong_text_field_is_explained_once_per_file() {
     let lines: String = (0..2000)
         .map(|number| format!("{{\"id\":{number},\"body\":\"words\",\"lang\":\"en\"}}\n"))
         .collect();
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         ("a.jsonl", lines.as_str()),
         (
             "b.jsonl",
@@ -437,7 +436,7 @@ fn a_wrong_text_field_is_explained_once_per_file() {
         ),
     ]);
     for threads in ["1", "4"] {
-        let ran = work.run(
+        let ran = dir.run(
             "dedup-tokenize",
             &["--threads", threads, "a.jsonl", "b.jsonl"],
         );
@@ -471,16 +470,16 @@ fn a_wrong_text_field_is_explained_once_per_file() {
 fn a_document_that_is_too_large_is_left_out() {
     let long = "word ".repeat(100_000);
     let line = |id: &str, text: &str| format!("{{\"id\":\"{id}\",\"text\":\"{text}\"}}\n");
-    let work = TestDir::with(&[("a.txt", "short"), ("b.txt", &long)]);
-    work.write(
+    let dir = TestDir::with(&[("a.txt", "short"), ("b.txt", &long)]);
+    dir.write(
         "c.jsonl",
         line("c1", "short") + &line("c2", &long) + &line("c3", "short"),
     );
-    work.write(
+    dir.write(
         "d.fa",
         format!(">d1\nACGT\n>d2\n{}\n>d3\nACGT\n", "ACGT".repeat(100_000)),
     );
-    work.shell("gzip -k b.txt; gzip -k c.jsonl").ok();
+    dir.shell("gzip -k b.txt; gzip -k c.jsonl").ok();
     let too_large =
         "a document of more than 307200 bytes; raise --max-document (4G is the most), or split it";
     for (arguments, expected, errors) in [
@@ -493,7 +492,7 @@ fn a_document_that_is_too_large_is_left_out() {
         ),
         (&["--records", "fasta", "d.fa"], &["d1", "d3"], &["d.fa:3"]),
     ] {
-        let ran = work.run(
+        let ran = dir.run(
             "dedup-tokenize",
             &[&["--max-document", "300K"], arguments].concat(),
         );
@@ -506,15 +505,16 @@ fn a_document_that_is_too_large_is_left_out() {
             .iter()
             .map(|place| format!("dedup-tokenize: {place}: {too_large}"))
             .collect();
-        let said = ran.stderr();
+        let stderr = ran.stderr();
         assert_eq!(
-            said.lines()
+            stderr
+                .lines()
                 .filter(|line| !line.contains("came before"))
                 .collect::<Vec<_>>(),
             errors
         );
     }
-    let ran = work.run_with(
+    let ran = dir.run_with(
         "dedup-tokenize",
         &["--max-document", "300K", "-", "a.txt"],
         long.as_bytes(),
@@ -528,9 +528,9 @@ fn a_document_that_is_too_large_is_left_out() {
 }
 
 /// Runs a line of shell; returns its peak memory in kB and its stderr.
-fn peak(work: &TestDir, line: &str) -> (u64, String) {
-    let ran = work.shell(&format!("/usr/bin/time -f %M -o peak {line} > /dev/null"));
-    let peak = String::from_utf8(work.read("peak")).unwrap();
+fn peak(dir: &TestDir, line: &str) -> (u64, String) {
+    let ran = dir.shell(&format!("/usr/bin/time -f %M -o peak {line} > /dev/null"));
+    let peak = String::from_utf8(dir.read("peak")).unwrap();
     (
         peak.lines().last().unwrap().trim().parse().unwrap(),
         ran.stderr(),
@@ -540,7 +540,7 @@ fn peak(work: &TestDir, line: &str) -> (u64, String) {
 #[test]
 fn memory_is_bounded_by_the_budget_and_the_largest_document() {
     const BYTES: u64 = 24 << 20;
-    let work = TestDir::new();
+    let dir = TestDir::new();
     let mut number = 1_u64;
     let mut text = String::new();
     while (text.len() as u64) < BYTES {
@@ -549,9 +549,9 @@ fn memory_is_bounded_by_the_budget_and_the_largest_document() {
             .wrapping_add(1_442_695_040_888_963_407);
         text += &format!("{:x} ", number >> (36 + (number >> 60)));
     }
-    work.write("large.txt", &text);
+    dir.write("large.txt", &text);
     for number in 0..50 {
-        work.write(&format!("c/{number}.txt"), &text[number * 1000..][..10_000]);
+        dir.write(&format!("c/{number}.txt"), &text[number * 1000..][..10_000]);
     }
     // A debug build has larger stack frames, but no larger buffers.
     let most = |memory: u64| memory / 1024 + 4 * BYTES / 1024 + (16 << 10);
@@ -571,10 +571,10 @@ fn memory_is_bounded_by_the_budget_and_the_largest_document() {
         } else {
             64 << 20
         });
-        let (peak, said) = peak(&work, line);
+        let (peak, stderr) = peak(&dir, line);
         assert!(
-            peak < most && said.is_empty(),
-            "{line}: {peak} of {most} kB; {said}"
+            peak < most && stderr.is_empty(),
+            "{line}: {peak} of {most} kB; {stderr}"
         );
     }
 }
@@ -588,18 +588,18 @@ fn the_bytes_of_a_stream_do_not_depend_on_the_memory() {
             .map(|number| format!("w{} ", number % 70_001))
             .collect::<String>()
     };
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         ("a.txt", "a few words \u{1b}[0m"),
         ("c.txt", ""),
         ("f.txt", "the last words"),
     ]);
     for (name, count) in [("b.txt", 90_000), ("d.txt", 200_000), ("e.txt", 2_000)] {
-        work.write(name, words(count, count));
+        dir.write(name, words(count, count));
     }
     let line = |id: &str, text: &str| format!("{{\"id\":\"{id}\",\"text\":\"{text}\"}}\n");
     // A large document, another with its id, which is dropped, and large documents in one chunk
     // with small ones.
-    work.write(
+    dir.write(
         "g.jsonl",
         line("d.txt", &words(5, 90_000))
             + &line("g1", "some words")
@@ -617,7 +617,7 @@ fn the_bytes_of_a_stream_do_not_depend_on_the_memory() {
     ] {
         for form in ["", "--binary"] {
             let made = |memory: &str, threads: u32| {
-                let ran = work.shell(&format!(
+                let ran = dir.shell(&format!(
                     "{line} {form} --memory {memory} --threads {threads} ?.txt g.jsonl"
                 ));
                 (ran.code(), ran.0.stdout)
@@ -641,9 +641,9 @@ fn the_bytes_of_a_stream_do_not_depend_on_the_memory() {
 /// document.
 #[test]
 fn a_decompression_bomb_is_left_out_in_little_memory() {
-    let work = TestDir::new();
+    let dir = TestDir::new();
     let a_gigabyte = |byte: &str| format!("head -c 1G /dev/zero | tr '\\0' '{byte}' | gzip -1");
-    work.shell(&format!(
+    dir.shell(&format!(
         "{} > text.gz; {} > zero.gz; {} > line.jsonl.gz",
         a_gigabyte("a"),
         a_gigabyte("\\0"),
@@ -655,42 +655,42 @@ fn a_decompression_bomb_is_left_out_in_little_memory() {
         ("zero.gz", 48 << 10),
         ("line.jsonl.gz", 120 << 10),
     ] {
-        let (peak, said) = peak(&work, &format!("dedup-tokenize --max-document 32M {file}"));
+        let (peak, stderr) = peak(&dir, &format!("dedup-tokenize --max-document 32M {file}"));
         assert!(peak < most, "{file}: {peak} of {most} kB");
         assert!(
-            said.contains("raise --max-document") || Path::new(file) == Path::new("zero.gz"),
-            "{file}: {said}"
+            stderr.contains("raise --max-document") || Path::new(file) == Path::new("zero.gz"),
+            "{file}: {stderr}"
         );
     }
 }
 
-fn json(work: &TestDir, name: &str) -> serde_json::Value {
-    serde_json::from_slice(&work.read(name)).unwrap()
+fn json(dir: &TestDir, name: &str) -> serde_json::Value {
+    serde_json::from_slice(&dir.read(name)).unwrap()
 }
 
 /// Ten files: two that are read, eight of four kinds that are not.
 fn mixed_files() -> TestDir {
-    let work = TestDir::with(&[("c/a.txt", "some words"), ("c/.hidden", "x")]);
-    work.write("c/b.jsonl", "{\"id\":1,\"text\":\"more\"}\n{\"id\":2}\n");
+    let dir = TestDir::with(&[("c/a.txt", "some words"), ("c/.hidden", "x")]);
+    dir.write("c/b.jsonl", "{\"id\":1,\"text\":\"more\"}\n{\"id\":2}\n");
     for number in 0..6 {
-        work.write(&format!("c/{number}.doc"), OLE);
+        dir.write(&format!("c/{number}.doc"), OLE);
     }
-    work.write("c/wide.txt", b"\xff\xfea\0b\0");
-    work.shell("gzip -k c/0.doc && mv c/0.doc.gz c/packed.gz")
+    dir.write("c/wide.txt", b"\xff\xfea\0b\0");
+    dir.shell("gzip -k c/0.doc && mv c/0.doc.gz c/packed.gz")
         .ok();
-    work
+    dir
 }
 
 #[test]
 fn the_account_is_written_as_json_with_each_file_left_out() {
-    let work = mixed_files();
+    let dir = mixed_files();
     for threads in ["1", "4"] {
-        let ran = work.run(
+        let ran = dir.run(
             "dedup-tokenize",
             &["-q", "--threads", threads, "--account", "account.json", "c"],
         );
         assert_eq!(ran.code(), 2);
-        let account = json(&work, "account.json");
+        let account = json(&dir, "account.json");
         let expected = serde_json::json!({
             "complete": true, "documents": 3, "files": 3, "bytes": 16, "files_unchanged": 0, "records_left_out": 1,
             "kinds": {"ndjson": 1, "text": 2}, "decoded": {"UTF-16LE": 1}, "files_left_out": 8,
@@ -727,7 +727,7 @@ fn the_account_is_written_as_json_with_each_file_left_out() {
         );
         assert_eq!(left_out[0]["error"], false);
     }
-    let entries = fs::read_dir(work.dir.path()).unwrap().count();
+    let entries = fs::read_dir(dir.temp.path()).unwrap().count();
     assert_eq!(
         entries, 2,
         "nothing but the collection and the account remains"
@@ -736,8 +736,8 @@ fn the_account_is_written_as_json_with_each_file_left_out() {
 
 #[test]
 fn every_program_writes_the_account_as_json() {
-    let work = mixed_files();
-    work.shell("dedup-index build -q -o idx c/a.txt; dedup-index build -q -o other c/a.txt")
+    let dir = mixed_files();
+    dir.shell("dedup-index build -q -o idx c/a.txt; dedup-index build -q -o other c/a.txt")
         .ok();
     for line in [
         "dedup-blot c",
@@ -751,21 +751,21 @@ fn every_program_writes_the_account_as_json() {
         "dedup-extract passages c",
         "dedup-extract report c -o pages",
     ] {
-        let ran = work.shell(&format!("{line} -q --account account.json > /dev/null"));
+        let ran = dir.shell(&format!("{line} -q --account account.json > /dev/null"));
         assert_eq!(ran.code(), 2, "{line}: {}", ran.stderr());
-        let account = json(&work, "account.json");
+        let account = json(&dir, "account.json");
         let counts = ["documents", "files_left_out", "records_left_out"]
             .map(|name| account[name].as_u64().unwrap());
         assert_eq!(counts, [3, 8, 1], "{line}: {account}");
         assert_eq!(account["left_out"].as_array().unwrap().len(), 8, "{line}");
-        fs::remove_file(work.path("account.json")).unwrap();
+        fs::remove_file(dir.path("account.json")).unwrap();
     }
-    let page = String::from_utf8(work.read("pages/index.html")).unwrap();
+    let page = String::from_utf8(dir.read("pages/index.html")).unwrap();
     assert!(page.contains("<p>read 3 documents in 3 files (16 bytes); left out 8 files; left out 1 record; decoded 1 text from UTF-16LE</p>"));
     assert!(page.contains("<tr><td>doc, xls or ppt in gzip</td><td class=\"number\">1</td><td>left out; save it as text</td></tr>"));
-    work.shell("dedup-index build -q --skip-bad -o whole.idx c && dedup-extract report -q whole.idx --corpus c -o of-index").ok();
+    dir.shell("dedup-index build -q --skip-bad -o whole.idx c && dedup-extract report -q whole.idx --corpus c -o of-index").ok();
     assert!(
-        !String::from_utf8(work.read("of-index/index.html"))
+        !String::from_utf8(dir.read("of-index/index.html"))
             .unwrap()
             .contains("id=\"input\"")
     );
@@ -773,13 +773,13 @@ fn every_program_writes_the_account_as_json() {
 
 #[test]
 fn a_run_that_fails_writes_its_account() {
-    let work = TestDir::with(&[("c/a.doc", OLE)]);
-    let ran = work.run(
+    let dir = TestDir::with(&[("c/a.doc", OLE)]);
+    let ran = dir.run(
         "dedup-index",
         &["build", "-o", "idx", "--account", "account.json", "c"],
     );
     assert_eq!(ran.code(), 2);
-    let account = json(&work, "account.json");
+    let account = json(&dir, "account.json");
     assert_eq!(
         (
             &account["complete"],
@@ -789,12 +789,12 @@ fn a_run_that_fails_writes_its_account() {
         (&false.into(), &0.into(), &"c/a.doc".into())
     );
     // Before a run that takes hours, not after it.
-    work.write("b.txt", "some words");
-    let ran = work.run(
+    dir.write("b.txt", "some words");
+    let ran = dir.run(
         "dedup-index",
         &["build", "-o", "idx", "--account", "no/such/file", "b.txt"],
     );
-    assert_eq!((ran.code(), work.path("idx").exists()), (2, false));
+    assert_eq!((ran.code(), dir.path("idx").exists()), (2, false));
     assert!(
         ran.stderr().starts_with("dedup-index: no/such/file: "),
         "{}",
@@ -804,12 +804,12 @@ fn a_run_that_fails_writes_its_account() {
 
 #[test]
 fn a_sharded_run_writes_the_totals_of_its_tasks() {
-    let work = mixed_files();
-    let ran = work.shell(
+    let dir = mixed_files();
+    let ran = dir.shell(
         "echo 'a slots=2' > hosts && dedup-shard plan -q -o run --hosts hosts c && dedup-shard run -q run --account account.json",
     );
     assert_eq!(ran.code(), 2, "{}", ran.stderr());
-    let account = json(&work, "account.json");
+    let account = json(&dir, "account.json");
     assert_eq!(
         (
             &account["documents"],

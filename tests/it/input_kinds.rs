@@ -35,16 +35,16 @@ def write(name, content):
 "#;
 
 /// Runs a script of Python in the directory of a test.
-fn python(work: &TestDir, script: &str) {
-    work.write(".make.py", format!("{PYTHON}{script}"));
+fn python(dir: &TestDir, script: &str) {
+    dir.write(".make.py", format!("{PYTHON}{script}"));
     let samples = root().join("testdata/corpus-kinds");
-    work.shell(&format!("python3 .make.py {}", samples.display()))
+    dir.shell(&format!("python3 .make.py {}", samples.display()))
         .ok();
 }
 
 /// Whether a program is installed; a test that needs another one says that it was skipped.
-fn has(work: &TestDir, program: &str) -> bool {
-    let is_there = work.shell(&format!("command -v {program}")).code() == 0;
+fn has(dir: &TestDir, program: &str) -> bool {
+    let is_there = dir.shell(&format!("command -v {program}")).code() == 0;
     if !is_there {
         eprintln!("skipped: no {program}; scripts/dev/install-deps installs it");
     }
@@ -70,7 +70,7 @@ fn assert_one_hash(ran: &RunResult, documents: usize) {
 
 #[test]
 fn the_same_text_in_every_kind_has_the_same_hash() {
-    let work = TestDir::new();
+    let dir = TestDir::new();
     let kinds = [
         "ebooklib.epub",
         "expected.txt",
@@ -85,14 +85,14 @@ fn the_same_text_in_every_kind_has_the_same_hash() {
         "python-pptx.pptx",
     ];
     for name in kinds {
-        work.write(&format!("c/{name}"), sample(name));
+        dir.write(&format!("c/{name}"), sample(name));
         // Without an ending the first bytes tell.
-        work.write(&format!("bare/{}", name.replace('.', "-")), sample(name));
+        dir.write(&format!("bare/{}", name.replace('.', "-")), sample(name));
     }
-    assert_one_hash(&work.run("dedup-tokenize", &["c"]), kinds.len());
-    assert_one_hash(&work.run("dedup-tokenize", &["bare"]), kinds.len());
+    assert_one_hash(&dir.run("dedup-tokenize", &["c"]), kinds.len());
+    assert_one_hash(&dir.run("dedup-tokenize", &["bare"]), kinds.len());
     for name in kinds {
-        let ran = work.run_with("dedup-tokenize", &["c/expected.txt", "-"], &sample(name));
+        let ran = dir.run_with("dedup-tokenize", &["c/expected.txt", "-"], &sample(name));
         assert_one_hash(&ran, 2);
     }
 }
@@ -101,8 +101,8 @@ const ROW_IDS: [&str; 6] = ["plain", "quotes", "unicode", "empty", "again", "lon
 
 #[test]
 fn rows_of_tables_are_the_same_in_every_format() {
-    let work = TestDir::new();
-    let expected = hashes(&work.run_with("dedup-tokenize", &[], &sample("compact.json")));
+    let dir = TestDir::new();
+    let expected = hashes(&dir.run_with("dedup-tokenize", &[], &sample("compact.json")));
     let ids: Vec<_> = expected.iter().map(|(id, _)| id.as_str()).collect();
     assert_eq!(ids, ROW_IDS);
     for name in [
@@ -120,8 +120,8 @@ fn rows_of_tables_are_the_same_in_every_format() {
         "python-excel.csv",
         "python.tsv",
     ] {
-        work.write(name, sample(name));
-        let ran = work.run("dedup-tokenize", &[name]);
+        dir.write(name, sample(name));
+        let ran = dir.run("dedup-tokenize", &[name]);
         assert_eq!(
             (ran.code(), hashes(&ran)),
             (0, expected.clone()),
@@ -134,7 +134,7 @@ fn rows_of_tables_are_the_same_in_every_format() {
             "csv" | "tsv" => &["--records", ending][..],
             _ => &[],
         };
-        let ran = work.run_with("dedup-tokenize", flags, &sample(name));
+        let ran = dir.run_with("dedup-tokenize", flags, &sample(name));
         assert_eq!(
             (ran.code(), hashes(&ran)),
             (0, expected.clone()),
@@ -146,23 +146,23 @@ fn rows_of_tables_are_the_same_in_every_format() {
 
 #[test]
 fn web_archives_are_read_packed_and_plain() {
-    let work = TestDir::new();
+    let dir = TestDir::new();
     for name in ["pages.warc", "texts.warc.wet"] {
-        work.write(name, sample(name));
-        let plain = hashes(&work.run("dedup-tokenize", &[name]));
+        dir.write(name, sample(name));
+        let plain = hashes(&dir.run("dedup-tokenize", &[name]));
         assert!(plain.len() >= 6, "{name}: {plain:?}");
         assert_eq!(plain[0].0, "https://example.org/plain");
-        work.shell(&format!("gzip -k {name}")).ok();
-        let packed = work.run("dedup-tokenize", &[&format!("{name}.gz")]);
+        dir.shell(&format!("gzip -k {name}")).ok();
+        let packed = dir.run("dedup-tokenize", &[&format!("{name}.gz")]);
         assert_eq!((packed.code(), hashes(&packed)), (0, plain), "{name}");
     }
 }
 
 #[test]
 fn archives_in_archives_are_read_to_a_depth() {
-    let work = TestDir::new();
+    let dir = TestDir::new();
     python(
-        &work,
+        &dir,
         r#"
 inner = zipped([("b/c.docx", sample("pandoc.docx")), ("b/t.txt", "some words")])
 write("nest.tar.xz", tarred([("x/a.zip", inner), ("plain.txt", b"plain words")], "w:xz"))
@@ -176,20 +176,20 @@ write("deep.zip", deep)
         "nest.tar.xz!/x/a.zip!/b/t.txt",
         "nest.tar.xz!/plain.txt",
     ];
-    let ran = work.run("dedup-tokenize", &["nest.tar.xz"]);
+    let ran = dir.run("dedup-tokenize", &["nest.tar.xz"]);
     ran.ok();
     assert_eq!(ran.docs(), expected);
     assert_eq!(
         ran.accounts(),
         ["dedup-tokenize: read 3 documents in 3 files (500 bytes); kinds: docx 1, text 2"]
     );
-    let piped = work.run_with("dedup-tokenize", &[], &work.read("nest.tar.xz"));
+    let piped = dir.run_with("dedup-tokenize", &[], &dir.read("nest.tar.xz"));
     piped.ok();
     assert_eq!(
         piped.docs(),
         expected.map(|id| id.replace("nest.tar.xz", "-"))
     );
-    let ran = work.run("dedup-tokenize", &["deep.zip"]);
+    let ran = dir.run("dedup-tokenize", &["deep.zip"]);
     let first = "dedup-tokenize: deep.zip!/level-5!/level-4!/level-3!/level-2: left out: nested too deeply; unpack it first\n";
     assert!(
         ran.code() == 2 && ran.stderr().starts_with(first),
@@ -200,7 +200,7 @@ write("deep.zip", deep)
 
 #[test]
 fn every_compression_is_read_alone_in_members_and_in_layers() {
-    let work = TestDir::with(&[("a.txt", "some words"), ("p1", "some "), ("p2", "words")]);
+    let dir = TestDir::with(&[("a.txt", "some words"), ("p1", "some "), ("p2", "words")]);
     for (program, ending) in [
         ("gzip", "gz"),
         ("zstd -q", "zst"),
@@ -208,19 +208,19 @@ fn every_compression_is_read_alone_in_members_and_in_layers() {
         ("bzip2", "bz2"),
         ("lz4 -q", "lz4"),
     ] {
-        if !has(&work, program.split(' ').next().unwrap()) {
+        if !has(&dir, program.split(' ').next().unwrap()) {
             continue;
         }
-        work.shell(&format!(
+        dir.shell(&format!(
             "rm -rf c && mkdir c && cp a.txt c && {program} -c a.txt > c/one.txt.{ending} && {program} -c a.txt > c/unnamed && \
              ({program} -c p1; {program} -c p2) > c/two.txt.{ending} && gzip -c c/one.txt.{ending} | xz > c/layers.txt.{ending}.gz.xz"
         ))
         .ok();
-        assert_one_hash(&work.run("dedup-tokenize", &["c"]), 5);
-        let piped = work.run_with(
+        assert_one_hash(&dir.run("dedup-tokenize", &["c"]), 5);
+        let piped = dir.run_with(
             "dedup-tokenize",
             &["a.txt", "-"],
-            &work.read(&format!("c/two.txt.{ending}")),
+            &dir.read(&format!("c/two.txt.{ending}")),
         );
         assert_one_hash(&piped, 2);
     }
@@ -228,27 +228,27 @@ fn every_compression_is_read_alone_in_members_and_in_layers() {
 
 #[test]
 fn fields_are_found_by_dotted_paths_in_lines_and_tables() {
-    let work = TestDir::with(&[(
+    let dir = TestDir::with(&[(
         "a.jsonl",
         "{\"meta\":{\"body\":\"some words\",\"key\":\"x\"}}\n",
     )]);
     let flags = ["--text-field", "meta.body", "--id-field", "meta.key"];
-    let ran = work.run("dedup-tokenize", &[&flags[..], &["a.jsonl"]].concat());
+    let ran = dir.run("dedup-tokenize", &[&flags[..], &["a.jsonl"]].concat());
     ran.ok();
     assert_eq!(ran.docs(), ["x"]);
-    work.write(
+    dir.write(
         "a.json",
         "[{\"meta\":{\"body\":\"some words\",\"key\":\"y\"}}]",
     );
-    let ran = work.run("dedup-tokenize", &[&flags[..], &["a.json"]].concat());
+    let ran = dir.run("dedup-tokenize", &[&flags[..], &["a.json"]].concat());
     ran.ok();
     assert_eq!(ran.docs(), ["y"]);
-    if work.shell("command -v duckdb").code() != 0 {
+    if dir.shell("command -v duckdb").code() != 0 {
         return eprintln!("no duckdb here: nested columns were not tried");
     }
-    work.shell("duckdb -c \"COPY (SELECT {'body': 'some words', 'key': 'z'} AS meta) TO 'a.parquet'\" > /dev/null")
+    dir.shell("duckdb -c \"COPY (SELECT {'body': 'some words', 'key': 'z'} AS meta) TO 'a.parquet'\" > /dev/null")
         .ok();
-    let ran = work.run("dedup-tokenize", &[&flags[..], &["a.parquet"]].concat());
+    let ran = dir.run("dedup-tokenize", &[&flags[..], &["a.parquet"]].concat());
     ran.ok();
     assert_eq!(ran.docs(), ["z"]);
 }
@@ -256,13 +256,13 @@ fn fields_are_found_by_dotted_paths_in_lines_and_tables() {
 /// Such a data set has its rows in numbered files below data/, and no column that is an id.
 #[test]
 fn rows_without_an_id_are_called_by_file_and_row() {
-    let work = TestDir::new();
+    let dir = TestDir::new();
     for number in 0..2 {
         let name = format!("set/data/train-{number:05}-of-00002.parquet");
-        work.write(&name, sample("zstd.parquet"));
+        dir.write(&name, sample("zstd.parquet"));
     }
-    work.write("set/README.md", "A data set.");
-    let ran = work.run("dedup-tokenize", &["--id-field", "none", "set/data"]);
+    dir.write("set/README.md", "A data set.");
+    let ran = dir.run("dedup-tokenize", &["--id-field", "none", "set/data"]);
     ran.ok();
     let row = |file: u32, row: u32| format!("set/data/train-{file:05}-of-00002.parquet:{row}");
     let expected: Vec<_> = (0..2)
@@ -286,12 +286,12 @@ fn texts_in_other_encodings_are_decoded_and_counted() {
         (CZECH, "WINDOWS-1250", "windows-1250"),
         (RUSSIAN, "KOI8-R", "KOI8-"),
     ] {
-        let work = TestDir::with(&[("c/a.txt", text)]);
-        work.shell(&format!(
+        let dir = TestDir::with(&[("c/a.txt", text)]);
+        dir.shell(&format!(
             "iconv -t {encoding} c/a.txt > c/b.txt && (cd c && zip -q z.zip b.txt)"
         ))
         .ok();
-        let ran = work.run("dedup-tokenize", &["c"]);
+        let ran = dir.run("dedup-tokenize", &["c"]);
         assert_one_hash(&ran, 3);
         let account = ran.accounts().concat();
         assert!(
@@ -300,9 +300,9 @@ fn texts_in_other_encodings_are_decoded_and_counted() {
         );
         // A text is decoded once, wherever it is, and archives are not decoded.
         let flags = ["--encoding", encoding, "c/z.zip", "c/b.txt", "-"];
-        let ran = work.run_with("dedup-tokenize", &flags, &work.read("c/b.txt"));
+        let ran = dir.run_with("dedup-tokenize", &flags, &dir.read("c/b.txt"));
         assert_one_hash(&ran, 3);
-        let plain = work.run("dedup-tokenize", &["c/a.txt"]);
+        let plain = dir.run("dedup-tokenize", &["c/a.txt"]);
         assert_eq!(hashes(&ran)[0].1, hashes(&plain)[0].1, "{encoding}");
     }
     let ran = TestDir::new().run("dedup-tokenize", &["--encoding", "klingon"]);
@@ -313,25 +313,25 @@ fn texts_in_other_encodings_are_decoded_and_counted() {
 /// Excel writes "Unicode text" as tab-separated UTF-16.
 #[test]
 fn a_table_in_utf16_is_read() {
-    let work = TestDir::with(&[("a.tsv", "id\ttext\n1\tgrößer\n2\t\"in\nlines\"\n")]);
-    work.shell("iconv -t UTF-16 a.tsv > wide.tsv").ok();
-    let expected = hashes(&work.run("dedup-tokenize", &["a.tsv"]));
-    let ran = work.run("dedup-tokenize", &["wide.tsv"]);
+    let dir = TestDir::with(&[("a.tsv", "id\ttext\n1\tgrößer\n2\t\"in\nlines\"\n")]);
+    dir.shell("iconv -t UTF-16 a.tsv > wide.tsv").ok();
+    let expected = hashes(&dir.run("dedup-tokenize", &["a.tsv"]));
+    let ran = dir.run("dedup-tokenize", &["wide.tsv"]);
     assert_eq!((ran.code(), hashes(&ran)), (0, expected.clone()));
     assert!(ran.accounts().concat().contains("decoded: UTF-16LE 1"));
-    let ran = work.run_with(
+    let ran = dir.run_with(
         "dedup-tokenize",
         &["--records", "tsv"],
-        &work.read("wide.tsv"),
+        &dir.read("wide.tsv"),
     );
     assert_eq!((ran.code(), hashes(&ran)), (0, expected));
 }
 
 #[test]
 fn globs_choose_files_in_directories_and_archives() {
-    let work = TestDir::new();
+    let dir = TestDir::new();
     python(
-        &work,
+        &dir,
         r#"
 files = [("a.txt", "one"), ("b.md", "two"), ("sub/c.txt", "three"), ("sub/skip/d.txt", "four"), (".hidden.txt", "five")]
 for name, text in files: write("c/" + name, text)
@@ -340,7 +340,7 @@ write("z.zip", zipped(files))
 "#,
     );
     let docs = |flags: &[&str]| {
-        let ran = work.run(
+        let ran = dir.run(
             "dedup-tokenize",
             &[flags, &["--relative", "c", "z.zip"]].concat(),
         );
@@ -361,18 +361,18 @@ write("z.zip", zipped(files))
 
 #[test]
 fn sync_follows_members_of_archives_and_remembers_the_selection() {
-    let work = TestDir::new();
+    let dir = TestDir::new();
     let pack = |text: &str| {
         python(
-            &work,
+            &dir,
             &format!(
                 "write('c/z.zip', zipped([('a.txt', 'the first member'), ('b.txt', '{text}'), ('n.md', 'a note')]))"
             ),
         );
     };
     pack("before the change");
-    work.write("c/plain.txt", "a plain file");
-    work.run("dedup-index", &["build", "-q", "-o", "idx", "c/plain.txt"])
+    dir.write("c/plain.txt", "a plain file");
+    dir.run("dedup-index", &["build", "-q", "-o", "idx", "c/plain.txt"])
         .ok();
     let flags = [
         "sync",
@@ -383,8 +383,8 @@ fn sync_follows_members_of_archives_and_remembers_the_selection() {
         "*.zip",
         "c",
     ];
-    work.run("dedup-index", &flags).ok();
-    let dump = || work.run("dedup-index", &["dump", "idx"]).ok_text();
+    dir.run("dedup-index", &flags).ok();
+    let dump = || dir.run("dedup-index", &["dump", "idx"]).ok_text();
     let ids = || {
         let dump = dump();
         [
@@ -398,9 +398,9 @@ fn sync_follows_members_of_archives_and_remembers_the_selection() {
     assert_eq!(ids(), [true, true, false, true]);
     let before = dump();
     pack("after the change of this member");
-    work.run("dedup-index", &flags).ok();
+    dir.run("dedup-index", &flags).ok();
     assert!(dump() != before);
-    let ran = work.run("dedup-index", &["sync", "idx", "--include", "*.md", "c"]);
+    let ran = dir.run("dedup-index", &["sync", "idx", "--include", "*.md", "c"]);
     assert_eq!(ran.code(), 2, "{}", ran.stderr());
     assert!(ran.stderr().contains("include"), "{}", ran.stderr());
     assert_eq!(ids(), [true, true, false, true]);
@@ -409,9 +409,9 @@ fn sync_follows_members_of_archives_and_remembers_the_selection() {
 /// Passages are found by the id of a document in every kind, and offsets refer to the extracted text.
 #[test]
 fn passages_are_found_in_every_kind() {
-    let work = TestDir::new();
+    let dir = TestDir::new();
     python(
-        &work,
+        &dir,
         r#"
 text = sample("expected.txt").decode()
 line = " ".join(text.split())
@@ -424,7 +424,7 @@ body = line.encode()
 write("warc/a.warc", b"WARC/1.0\r\nWARC-Type: conversion\r\nContent-Type: text/plain\r\nWARC-Target-URI: https://example.org/a\r\nContent-Length: %d\r\n\r\n%s\r\n\r\n" % (len(body), body))
 "#,
     );
-    work.write("parquet/a.parquet", sample("zstd.parquet"));
+    dir.write("parquet/a.parquet", sample("zstd.parquet"));
     for (directory, ids) in [
         ("docx", &["docx/a.docx"][..]),
         ("zip", &["zip/a.zip!/in/a.txt", "zip/a.zip!/in/b.docx"]),
@@ -432,7 +432,7 @@ write("warc/a.warc", b"WARC/1.0\r\nWARC-Type: conversion\r\nContent-Type: text/p
         ("wide", &["wide/a.txt"]),
         ("warc", &["https://example.org/a"]),
     ] {
-        let ran = work.shell(&format!(
+        let ran = dir.shell(&format!(
             "dedup-index build -q -o {directory}.idx {directory} && dedup-query {directory}.idx query.txt --passages --corpus {directory}"
         ));
         let found = records(&ran.ok());
@@ -448,13 +448,13 @@ write("warc/a.warc", b"WARC/1.0\r\nWARC-Type: conversion\r\nContent-Type: text/p
         }
     }
     // A row of a table.
-    work.write(
+    dir.write(
         "long.txt",
         (0..60)
             .map(|n| format!("line {n} of the long document "))
             .collect::<String>(),
     );
-    let ran = work.shell(
+    let ran = dir.shell(
         "dedup-index build -q -o parquet.idx parquet && dedup-query parquet.idx long.txt --passages --corpus parquet",
     );
     let found = records(&ran.ok());
@@ -468,10 +468,10 @@ write("warc/a.warc", b"WARC/1.0\r\nWARC-Type: conversion\r\nContent-Type: text/p
 
 #[test]
 fn adapters_turn_files_into_text() {
-    let work = TestDir::with(&[("c/a.xyz", "some words"), ("c/b.txt", "some words")]);
+    let dir = TestDir::with(&[("c/a.xyz", "some words"), ("c/b.txt", "some words")]);
     let run = |adapter: &str, more: &[&str]| {
         let flags = [&["--adapter", adapter], more, &["c"]].concat();
-        work.run("dedup-tokenize", &flags)
+        dir.run("dedup-tokenize", &flags)
     };
     assert_one_hash(&run("*.xyz=cat", &[]), 2);
     assert_one_hash(&run("*.xyz=cat {}", &[]), 2);
@@ -500,9 +500,9 @@ fn adapters_turn_files_into_text() {
     ] {
         let ran = run(adapter, more);
         assert_eq!((ran.code(), ran.docs()), (2, vec!["c/b.txt".to_owned()]));
-        let said = ran.stderr();
+        let stderr = ran.stderr();
         let start = format!("dedup-tokenize: c/a.xyz: left out: adapter: {expected}");
-        assert!(said.starts_with(&start), "{adapter}: {said}");
+        assert!(stderr.starts_with(&start), "{adapter}: {stderr}");
     }
     // Bytes that are not UTF-8 become question marks.
     let ran = run("*.xyz=printf 'some \\377 words'", &[]);
@@ -511,19 +511,18 @@ fn adapters_turn_files_into_text() {
 
 #[test]
 fn an_adapter_runs_once_for_a_file() {
-    let work = TestDir::with(&[("c/a.xyz", "some words")]);
+    let dir = TestDir::with(&[("c/a.xyz", "some words")]);
     let run = |more: &[&str]| {
         let flags = ["--adapter", "*.xyz=sh -c 'echo ran >> log; cat'", "c"];
-        work.run("dedup-tokenize", &[&flags[..], more].concat())
-            .ok();
-        String::from_utf8(work.read("log")).unwrap().lines().count()
+        dir.run("dedup-tokenize", &[&flags[..], more].concat()).ok();
+        String::from_utf8(dir.read("log")).unwrap().lines().count()
     };
     assert_eq!((run(&[]), run(&[])), (1, 1));
-    assert!(work.cache().join("dedup").is_dir());
+    assert!(dir.cache().join("dedup").is_dir());
     assert_eq!(run(&["--adapter-cache", "none"]), 2);
     assert_eq!(run(&["--adapter-cache", "other"]), 3);
     assert_eq!(run(&["--adapter-cache", "other"]), 3);
-    work.write("c/a.xyz", "other words");
+    dir.write("c/a.xyz", "other words");
     assert_eq!(run(&[]), 4);
 }
 
@@ -554,27 +553,27 @@ def image_page(jpeg):
 
 #[test]
 fn the_text_of_a_pdf_is_read() {
-    let work = TestDir::with(&[("c/a.txt", TEXT)]);
-    if !has(&work, "pdftotext") {
+    let dir = TestDir::with(&[("c/a.txt", TEXT)]);
+    if !has(&dir, "pdftotext") {
         return;
     }
     python(
-        &work,
+        &dir,
         &format!("{PDF}\nwrite('c/a.pdf', text_page(textwrap.wrap('{TEXT}', 60)))"),
     );
-    work.shell("cd c && zip -q a.zip a.pdf").ok();
-    let ran = work.run("dedup-tokenize", &["c"]);
+    dir.shell("cd c && zip -q a.zip a.pdf").ok();
+    let ran = dir.run("dedup-tokenize", &["c"]);
     assert_one_hash(&ran, 3);
     let account = ran.accounts().concat();
     assert!(account.ends_with("kinds: pdf 2, text 1"), "{account}");
     assert_one_hash(
-        &work.run_with("dedup-tokenize", &["c/a.txt", "-"], &work.read("c/a.pdf")),
+        &dir.run_with("dedup-tokenize", &["c/a.txt", "-"], &dir.read("c/a.pdf")),
         2,
     );
-    if has(&work, "qpdf") {
-        work.shell("qpdf --encrypt user owner 256 -- c/a.pdf secret.pdf")
+    if has(&dir, "qpdf") {
+        dir.shell("qpdf --encrypt user owner 256 -- c/a.pdf secret.pdf")
             .ok();
-        let ran = work.run("dedup-tokenize", &["secret.pdf", "c/a.txt"]);
+        let ran = dir.run("dedup-tokenize", &["secret.pdf", "c/a.txt"]);
         assert_eq!(
             (ran.code(), ran.stderr().as_str()),
             (
@@ -587,12 +586,12 @@ fn the_text_of_a_pdf_is_read() {
 
 #[test]
 fn images_and_scanned_pages_are_read_with_ocr() {
-    let work = TestDir::with(&[("a.txt", TEXT)]);
-    if !has(&work, "tesseract") || !has(&work, "pdftoppm") {
+    let dir = TestDir::with(&[("a.txt", TEXT)]);
+    if !has(&dir, "tesseract") || !has(&dir, "pdftoppm") {
         return;
     }
     python(
-        &work,
+        &dir,
         &format!(
             "{PDF}\nwrite('a.pdf', text_page(textwrap.wrap('{TEXT}', 60)))\n\
              os.system('pdftoppm -r 200 -jpeg -singlefile a.pdf scan && pdftoppm -r 200 -png -singlefile a.pdf scan')\n\
@@ -600,9 +599,9 @@ fn images_and_scanned_pages_are_read_with_ocr() {
         ),
     );
     let files = ["a.txt", "scan.jpg", "scan.png", "scan.pdf"];
-    let ran = work.run("dedup-tokenize", &[&["--ocr", "eng"], &files[..]].concat());
+    let ran = dir.run("dedup-tokenize", &[&["--ocr", "eng"], &files[..]].concat());
     assert_one_hash(&ran, 4);
-    let ran = work.run("dedup-tokenize", &files);
+    let ran = dir.run("dedup-tokenize", &files);
     assert_eq!((ran.code(), ran.docs()), (2, vec!["a.txt".to_owned()]));
     assert!(
         ran.stderr().contains(
@@ -615,9 +614,9 @@ fn images_and_scanned_pages_are_read_with_ocr() {
 
 /// Bad files of each kind, beside a good one.
 fn bad_files() -> TestDir {
-    let work = TestDir::with(&[("c/zz.txt", "the rest is read")]);
+    let dir = TestDir::with(&[("c/zz.txt", "the rest is read")]);
     python(
-        &work,
+        &dir,
         r#"
 two = zipped([("a.txt", "one two " * 500), ("b.txt", "three " * 900)])
 write("c/cut.zip", two[:len(two) // 2])
@@ -638,15 +637,15 @@ write("c/out.zip", zipped(outside))
 write("c/out.tar", tarred(outside))
 "#,
     );
-    work
+    dir
 }
 
 #[test]
 fn bad_files_are_named_and_the_others_are_read() {
-    let work = bad_files();
-    let ran = work.run("dedup-tokenize", &["-v", "c"]);
+    let dir = bad_files();
+    let ran = dir.run("dedup-tokenize", &["-v", "c"]);
     assert_eq!(ran.code(), 2);
-    let said = ran.stderr();
+    let stderr = ran.stderr();
     let expected = [
         "c/cut.docx: left out: docx: ",
         "c/cut.parquet: left out: ",
@@ -658,8 +657,11 @@ fn bad_files_are_named_and_the_others_are_read() {
     ];
     for start in expected {
         let line = format!("dedup-tokenize: {start}");
-        let count = said.lines().filter(|said| said.starts_with(&line)).count();
-        assert!(count > 0, "{start}: {said}");
+        let count = stderr
+            .lines()
+            .filter(|printed| printed.starts_with(&line))
+            .count();
+        assert!(count > 0, "{start}: {stderr}");
     }
     let docs = ran.docs();
     for id in [
@@ -671,20 +673,19 @@ fn bad_files_are_named_and_the_others_are_read() {
         assert!(docs.contains(&id.to_owned()), "{id}: {docs:?}");
     }
     // Nothing is written under the names in an archive.
-    let found =
-        work.shell("ls /evil.txt ../evil.txt ../../evil.txt ../../../evil.txt 2> /dev/null");
+    let found = dir.shell("ls /evil.txt ../evil.txt ../../evil.txt ../../../evil.txt 2> /dev/null");
     assert_eq!(found.stdout(), "");
 }
 
 #[test]
 fn files_that_need_a_password_are_named() {
-    let work = TestDir::with(&[("a.txt", "secret words"), ("b.txt", "plain words")]);
-    if !has(&work, "zip") {
+    let dir = TestDir::with(&[("a.txt", "secret words"), ("b.txt", "plain words")]);
+    if !has(&dir, "zip") {
         return;
     }
-    work.shell("zip -q -P word a.zip a.txt && zip -q a.zip b.txt")
+    dir.shell("zip -q -P word a.zip a.txt && zip -q a.zip b.txt")
         .ok();
-    let ran = work.run("dedup-tokenize", &["a.zip"]);
+    let ran = dir.run("dedup-tokenize", &["a.zip"]);
     assert_eq!(
         (ran.code(), ran.docs()),
         (2, vec!["a.zip!/b.txt".to_owned()])
@@ -698,9 +699,9 @@ fn files_that_need_a_password_are_named() {
 /// Ten gigabytes in ten megabytes, and entities that would expand to ten gigabytes.
 #[test]
 fn bombs_stay_within_memory() {
-    let work = TestDir::with(&[("b.txt", "some words")]);
+    let dir = TestDir::with(&[("b.txt", "some words")]);
     python(
-        &work,
+        &dir,
         r#"
 with zipfile.ZipFile("bomb.zip", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
     with archive.open("zeros.txt", "w", force_zip64=True) as member:
@@ -714,7 +715,7 @@ document = '<?xml version="1.0"?><!DOCTYPE l [<!ENTITY a "aaaaaaaaaa">' + entiti
 write("bomb.docx", zipped([(name, document if name == "word/document.xml" else source.read(name)) for name in source.namelist()]))
 "#,
     );
-    let ran = work.shell(
+    let ran = dir.shell(
         "/usr/bin/time -f %M -o peak dedup-tokenize --max-document 16M bomb.zip bomb.docx b.txt",
     );
     assert_eq!(ran.code(), 2);
@@ -729,22 +730,22 @@ write("bomb.docx", zipped([(name, document if name == "word/document.xml" else s
         "{}",
         ran.stderr()
     );
-    let peak = String::from_utf8(work.read("peak")).unwrap();
+    let peak = String::from_utf8(dir.read("peak")).unwrap();
     let peak: u64 = peak.lines().last().unwrap().trim().parse().unwrap();
     assert!(peak < 150 << 10, "{peak} kB");
 }
 
 #[test]
 fn the_output_is_the_same_for_one_thread_and_for_many() {
-    let work = bad_files();
+    let dir = bad_files();
     let samples = root().join("testdata/corpus-kinds");
-    work.shell(&format!(
+    dir.shell(&format!(
         "cp -r {} c/kinds && (cd c && zip -qr ../all.zip . && tar -cf ../all.tar .) && mv all.zip all.tar c",
         samples.display()
     ))
     .ok();
     let run = |threads: &str| {
-        let ran = work.run("dedup-tokenize", &["--threads", threads, "-v", "c"]);
+        let ran = dir.run("dedup-tokenize", &["--threads", threads, "-v", "c"]);
         assert_eq!(ran.code(), 2);
         ran
     };

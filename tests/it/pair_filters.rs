@@ -92,17 +92,17 @@ proptest! {
         with_groups: bool, with_new: bool, by_count: bool, top in 1_usize..4,
     ) {
         let documents: Vec<_> = picks.iter().map(|&(pick, ..)| (texts[pick % texts.len()].clone(), 40)).collect();
-        let work = TestDir::new();
-        let index = index_of(&work, &documents);
+        let dir = TestDir::new();
+        let index = index_of(&dir, &documents);
         // Group 0 stands for "no group": such a document is alone.
         let lines = picks.iter().enumerate().filter(|(_, pick)| pick.1 > 0).map(|(at, pick)| format!("d{at:03}\tg{}\n", pick.1));
-        work.write("groups", lines.collect::<String>());
+        dir.write("groups", lines.collect::<String>());
         let new = picks.iter().enumerate().filter(|(_, pick)| pick.2).map(|(at, _)| format!("d{at:03}\n"));
-        work.write("new", new.collect::<String>());
+        dir.write("new", new.collect::<String>());
         let has_new = with_new && picks.iter().any(|pick| pick.2);
         let which = WantedPairs {
-            groups: with_groups.then(|| Grouping::File(work.path("groups"))),
-            new: has_new.then(|| NewDocuments::Listed(work.path("new"))).into_iter().collect(),
+            groups: with_groups.then(|| Grouping::File(dir.path("groups"))),
+            new: has_new.then(|| NewDocuments::Listed(dir.path("new"))).into_iter().collect(),
         };
         let wants = |a: usize, b: usize| {
             let together = with_groups && picks[a].1 > 0 && picks[a].1 == picks[b].1;
@@ -140,7 +140,7 @@ proptest! {
 const COPY: &str = "ice that is pressed by its own weight begins to flow downhill slowly and carries the stones of the valley with it";
 
 fn homework_of_a_class() -> TestDir {
-    let work = TestDir::new();
+    let dir = TestDir::new();
     for (id, word) in [
         ("2025/ann/1", "one"),
         ("2025/ben/1", "two"),
@@ -148,17 +148,17 @@ fn homework_of_a_class() -> TestDir {
         ("2026/ann/2", "four"),
         ("2026/cem/1", "five"),
     ] {
-        work.write(&format!("class/{id}.txt"), format!("{COPY} {word}"));
+        dir.write(&format!("class/{id}.txt"), format!("{COPY} {word}"));
     }
-    work.shell(
+    dir.shell(
         "cd class && dedup-index build -q -o ../my.idx 2025 && dedup-index add -q ../my.idx 2026",
     )
     .ok();
-    work
+    dir
 }
 
-fn pairs(work: &TestDir, arguments: &[&str]) -> Vec<String> {
-    let out = work
+fn pairs(dir: &TestDir, arguments: &[&str]) -> Vec<String> {
+    let out = dir
         .run(
             "dedup-extract",
             &[&["my.idx", "--format", "tsv"], arguments].concat(),
@@ -179,7 +179,7 @@ fn pairs(work: &TestDir, arguments: &[&str]) -> Vec<String> {
 
 #[test]
 fn filters_drop_pairs_inside_groups_and_pairs_of_old_documents() {
-    let work = homework_of_a_class();
+    let dir = homework_of_a_class();
     let all = [
         "25ann1 25ben1",
         "25ann1 26ann1",
@@ -192,37 +192,37 @@ fn filters_drop_pairs_inside_groups_and_pairs_of_old_documents() {
         "26ann1 26cem1",
         "26ann2 26cem1",
     ];
-    assert_eq!(pairs(&work, &[]), all);
+    assert_eq!(pairs(&dir, &[]), all);
     let new: Vec<&str> = all[1..].to_vec();
-    assert_eq!(pairs(&work, &["--new", "2026/"]), new);
-    assert_eq!(pairs(&work, &["--new-since", "1"]), new);
-    work.write("new", "2026/ann/1.txt\n2026/ann/2.txt\n2026/cem/1.txt\n");
-    assert_eq!(pairs(&work, &["--new-from", "new"]), new);
+    assert_eq!(pairs(&dir, &["--new", "2026/"]), new);
+    assert_eq!(pairs(&dir, &["--new-since", "1"]), new);
+    dir.write("new", "2026/ann/1.txt\n2026/ann/2.txt\n2026/cem/1.txt\n");
+    assert_eq!(pairs(&dir, &["--new-from", "new"]), new);
     let apart: Vec<&str> = new
         .iter()
         .copied()
         .filter(|pair| *pair != "26ann1 26ann2")
         .collect();
-    assert_eq!(pairs(&work, &["--new", "2026/", "--group-by", "2"]), apart);
-    work.write(
+    assert_eq!(pairs(&dir, &["--new", "2026/", "--group-by", "2"]), apart);
+    dir.write(
         "groups",
         "2025/ann/1.txt\tann\n2026/ann/1.txt\tann\n2026/ann/2.txt\tann\n",
     );
-    assert_eq!(pairs(&work, &["--groups", "groups"]).len(), 7);
-    assert_eq!(pairs(&work, &["--group-by", "1"]).len(), 6);
-    let graph = work
+    assert_eq!(pairs(&dir, &["--groups", "groups"]).len(), 7);
+    assert_eq!(pairs(&dir, &["--group-by", "1"]).len(), 6);
+    let graph = dir
         .run("dedup-extract", &["graph", "my.idx", "--group-by", "1"])
         .ok_text();
     assert_eq!(graph.matches("--").count(), 6, "{graph}");
     // The query document belongs to a group as well.
     let asked = |arguments: &[&str]| {
-        work.run(
+        dir.run(
             "dedup-query",
             &[&["my.idx", "class/2026/ann/1.txt"], arguments].concat(),
         )
     };
     assert_eq!(records(&asked(&[]).ok()).len(), 5);
-    work.write(
+    dir.write(
         "asked",
         "class/2026/ann/1.txt\tann\n2026/ann/1.txt\tann\n2026/ann/2.txt\tann\n",
     );
@@ -246,13 +246,13 @@ fn filters_drop_pairs_inside_groups_and_pairs_of_old_documents() {
 
 #[test]
 fn missing_groups_and_documents_are_reported() {
-    let work = homework_of_a_class();
-    work.write("groups", "2025/ann/1.txt\tann\nnobody.txt\tann\n");
+    let dir = homework_of_a_class();
+    dir.write("groups", "2025/ann/1.txt\tann\nnobody.txt\tann\n");
     for tool in [
         &["dedup-extract", "my.idx"][..],
         &["dedup-query", "my.idx", "class/2025/ann/1.txt"],
     ] {
-        let ran = work.run(tool[0], &[&tool[1..], &["--groups", "groups"]].concat());
+        let ran = dir.run(tool[0], &[&tool[1..], &["--groups", "groups"]].concat());
         assert_eq!(
             (ran.code(), ran.stderr()),
             (
@@ -262,8 +262,8 @@ fn missing_groups_and_documents_are_reported() {
         );
         assert!(!ran.stdout().is_empty());
     }
-    work.write("new", "nobody.txt\n2026/cem/1.txt\n");
-    let ran = work.run("dedup-extract", &["my.idx", "--new-from", "new"]);
+    dir.write("new", "nobody.txt\n2026/cem/1.txt\n");
+    let ran = dir.run("dedup-extract", &["my.idx", "--new-from", "new"]);
     assert_eq!(
         (ran.code(), ran.stderr().as_str()),
         (
@@ -301,16 +301,16 @@ fn missing_groups_and_documents_are_reported() {
             "unexpected argument '--min-match-words'",
         ),
     ] {
-        let ran = work.run("dedup-extract", &[arguments, &["my.idx"]].concat());
+        let ran = dir.run("dedup-extract", &[arguments, &["my.idx"]].concat());
         assert!(
             ran.code() == 2 && ran.stderr().contains(what),
             "{arguments:?}: {}",
             ran.stderr()
         );
     }
-    let ran = work.run("dedup-query", &["align", "--pairs", "x", "--group-by", "1"]);
+    let ran = dir.run("dedup-query", &["align", "--pairs", "x", "--group-by", "1"]);
     assert_eq!(ran.code(), 2);
-    let ran = work.run(
+    let ran = dir.run(
         "dedup-query",
         &["my.idx", "class/2025/ann/1.txt", "--exclude-bibliography"],
     );

@@ -40,7 +40,7 @@ fn nothing(a: &str, b: &str) -> Value {
 
 #[test]
 fn each_pair_gives_one_line_in_input_order() {
-    let work = fixture();
+    let dir = fixture();
     for (options, essay) in [
         (&[][..], ESSAY.len()),
         (&["--chars"], ESSAY.chars().count()),
@@ -62,16 +62,16 @@ fn each_pair_gives_one_line_in_input_order() {
                 [of_source, of_essay],
             ),
         ];
-        let found = work
+        let found = dir
             .run(
                 "dedup-query",
                 &[&["align", "--pairs", "pairs"], options].concat(),
             )
             .ok();
         assert_eq!(records(&found), lines);
-        let list = work.read("pairs");
+        let list = dir.read("pairs");
         for threads in ["1", "8"] {
-            let piped = work
+            let piped = dir
                 .run_with(
                     "dedup-query",
                     &[&["align", "--pairs", "-", "--threads", threads], options].concat(),
@@ -80,24 +80,24 @@ fn each_pair_gives_one_line_in_input_order() {
                 .ok();
             assert_eq!(piped, found, "{threads} threads");
         }
-        work.run(
+        dir.run(
             "dedup-query",
             &[&["align", "--pairs", "pairs", "-o", "out"], options].concat(),
         )
         .ok();
-        assert_eq!(work.read("out"), found);
+        assert_eq!(dir.read("out"), found);
     }
 }
 
 #[test]
 fn unusable_pairs_are_reported() {
-    let work = fixture();
-    work.write("noise.txt", b"caf\xff\x90\x81\xfe \xa0\x8d\x9d");
-    work.write(
+    let dir = fixture();
+    dir.write("noise.txt", b"caf\xff\x90\x81\xfe \xa0\x8d\x9d");
+    dir.write(
         "bad",
         "essay.txt\nessay.txt\tnone.txt\nnoise.txt\tgone.txt\na\tb\tc\nessay.txt\tsource.txt\n",
     );
-    let ran = work.run("dedup-query", &["align", "--pairs", "bad"]);
+    let ran = dir.run("dedup-query", &["align", "--pairs", "bad"]);
     assert_eq!((ran.code(), records(&ran.0.stdout).len()), (2, 1));
     assert_eq!(
         ran.stderr(),
@@ -107,12 +107,12 @@ fn unusable_pairs_are_reported() {
          dedup-query: gone.txt: No such file or directory (os error 2)\n\
          dedup-query: bad:4: expected two paths with a tab between them\n"
     );
-    let ran = work.run(
+    let ran = dir.run(
         "dedup-query",
         &["align", "--pairs", "bad", "--skip-bad", "-q"],
     );
     assert_eq!((ran.code(), ran.stderr().as_str()), (0, ""));
-    let lossy = work.run_with(
+    let lossy = dir.run_with(
         "dedup-query",
         &["align", "--pairs", "-", "--lossy"],
         b"noise.txt\tnoise.txt\n",
@@ -125,7 +125,7 @@ fn unusable_pairs_are_reported() {
         ),
         (1, "", vec![nothing("noise.txt", "noise.txt")])
     );
-    let missing = work.run("dedup-query", &["align", "--pairs", "none"]);
+    let missing = dir.run("dedup-query", &["align", "--pairs", "none"]);
     assert_eq!(
         (missing.code(), missing.stderr().as_str()),
         (
@@ -137,38 +137,36 @@ fn unusable_pairs_are_reported() {
 
 #[test]
 fn the_exit_status_is_1_if_nothing_is_found() {
-    let work = fixture();
+    let dir = fixture();
     for list in ["", "\n\n", "essay.txt\tother.txt\n"] {
-        let ran = work.run_with("dedup-query", &["align", "--pairs", "-"], list.as_bytes());
+        let ran = dir.run_with("dedup-query", &["align", "--pairs", "-"], list.as_bytes());
         assert_eq!((ran.code(), ran.stderr().as_str()), (1, ""), "{list:?}");
     }
 }
 
 #[test]
 fn align_reads_compressed_documents_and_accepts_another_window() {
-    let work = fixture();
-    work.shell("gzip -k essay.txt").ok();
+    let dir = fixture();
+    dir.shell("gzip -k essay.txt").ok();
     let few = "one two three four five six";
-    work.write("few-a", format!("alpha {few} beta"));
-    work.write("few-b", format!("gamma {few} delta"));
+    dir.write("few-a", format!("alpha {few} beta"));
+    dir.write("few-b", format!("gamma {few} delta"));
     let found = records(
-        &work
-            .run_with(
-                "dedup-query",
-                &["align", "--pairs", "-"],
-                b"essay.txt.gz\tsource.txt\n",
-            )
-            .ok(),
+        &dir.run_with(
+            "dedup-query",
+            &["align", "--pairs", "-"],
+            b"essay.txt.gz\tsource.txt\n",
+        )
+        .ok(),
     );
     assert_eq!(found[0]["passages"][0]["a"], span(ESSAY.len(), COPY.len()));
     let found = records(
-        &work
-            .run_with(
-                "dedup-query",
-                &["align", "--pairs", "-", "-k", "3"],
-                b"few-a\tfew-b\n",
-            )
-            .ok(),
+        &dir.run_with(
+            "dedup-query",
+            &["align", "--pairs", "-", "-k", "3"],
+            b"few-a\tfew-b\n",
+        )
+        .ok(),
     );
     assert_eq!(
         found[0]["passages"][0],
@@ -178,15 +176,15 @@ fn align_reads_compressed_documents_and_accepts_another_window() {
 
 #[test]
 fn pan_xml_writes_one_file_per_pair() {
-    let work = fixture();
-    work.run(
+    let dir = fixture();
+    dir.run(
         "dedup-query",
         &[
             "align", "--pairs", "pairs", "--format", "pan-xml", "-o", "xml/new",
         ],
     )
     .ok();
-    let text = |name: &str| String::from_utf8(work.read(name)).unwrap();
+    let text = |name: &str| String::from_utf8(dir.read(name)).unwrap();
     let (head, start, length) = (
         "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n",
         ESSAY.chars().count(),
@@ -204,9 +202,9 @@ fn pan_xml_writes_one_file_per_pair() {
         text("xml/new/essay-other.xml"),
         format!("{head}<document reference=\"essay.txt\" id=\"essay.txt\">\n</document>\n")
     );
-    assert_eq!(std::fs::read_dir(work.path("xml/new")).unwrap().count(), 3);
-    work.write("twice", "essay.txt\tsource.txt\n./essay.txt\tsource.txt\n");
-    work.run(
+    assert_eq!(std::fs::read_dir(dir.path("xml/new")).unwrap().count(), 3);
+    dir.write("twice", "essay.txt\tsource.txt\n./essay.txt\tsource.txt\n");
+    dir.run(
         "dedup-query",
         &[
             "align", "--pairs", "twice", "--format", "pan-xml", "-o", "x",
@@ -221,7 +219,7 @@ fn pan_xml_writes_one_file_per_pair() {
 
 #[test]
 fn contradictory_options_are_refused() {
-    let work = fixture();
+    let dir = fixture();
     for (arguments, message) in [
         (
             &["align", "--pairs", "pairs", "--format", "pan-xml"][..],
@@ -236,7 +234,7 @@ fn contradictory_options_are_refused() {
             "error: invalid value 'pan-xml' for '--format <FORMAT>'",
         ),
     ] {
-        let ran = work.run("dedup-query", arguments);
+        let ran = dir.run("dedup-query", arguments);
         assert!(
             ran.code() == 2 && ran.stderr().starts_with(message),
             "{}",
@@ -248,24 +246,20 @@ fn contradictory_options_are_refused() {
         &["my.idx", "--chars"],
         &["align", "--pairs", "pairs", "--scheme", "xor"],
     ] {
-        assert_eq!(
-            work.run("dedup-query", arguments).code(),
-            2,
-            "{arguments:?}"
-        );
+        assert_eq!(dir.run("dedup-query", arguments).code(), 2, "{arguments:?}");
     }
 }
 
 /// An index of the source and the unrelated text, without the essay.
 fn indexed_fixture() -> TestDir {
-    let work = fixture();
-    work.shell("dedup-index build -q -o my.idx source.txt other.txt && mkdir moved && cp source.txt moved/").ok();
-    work
+    let dir = fixture();
+    dir.shell("dedup-index build -q -o my.idx source.txt other.txt && mkdir moved && cp source.txt moved/").ok();
+    dir
 }
 
 #[test]
 fn a_query_shows_copied_passages() {
-    let work = indexed_fixture();
+    let dir = indexed_fixture();
     let passage = |in_essay: usize| json!([{"a": span(in_essay, COPY.len()), "b": span(SOURCE.len(), COPY.len()), "tokens": 22, "score": 1, "kind": "verbatim"}]);
     for (options, essay) in [
         (&[][..], ESSAY.len()),
@@ -273,12 +267,11 @@ fn a_query_shows_copied_passages() {
         (&["--corpus", "moved"], ESSAY.len()),
     ] {
         let found = records(
-            &work
-                .run(
-                    "dedup-query",
-                    &[&["my.idx", "essay.txt", "--passages"], options].concat(),
-                )
-                .ok(),
+            &dir.run(
+                "dedup-query",
+                &[&["my.idx", "essay.txt", "--passages"], options].concat(),
+            )
+            .ok(),
         );
         assert_eq!(found.len(), 1);
         assert_eq!(
@@ -288,13 +281,12 @@ fn a_query_shows_copied_passages() {
         );
     }
     let piped = records(
-        &work
-            .run_with(
-                "dedup-query",
-                &["my.idx", "--passages"],
-                &work.read("essay.txt"),
-            )
-            .ok(),
+        &dir.run_with(
+            "dedup-query",
+            &["my.idx", "--passages"],
+            &dir.read("essay.txt"),
+        )
+        .ok(),
     );
     assert_eq!(
         (&piped[0]["query"], &piped[0]["passages"]),
@@ -304,15 +296,14 @@ fn a_query_shows_copied_passages() {
 
 #[test]
 fn pairs_of_an_index_show_their_passages() {
-    let work = indexed_fixture();
-    work.shell("dedup-index add -q my.idx essay.txt").ok();
+    let dir = indexed_fixture();
+    dir.shell("dedup-index add -q my.idx essay.txt").ok();
     let found = records(
-        &work
-            .run(
-                "dedup-extract",
-                &["my.idx", "--passages", "--threshold", "0.1"],
-            )
-            .ok(),
+        &dir.run(
+            "dedup-extract",
+            &["my.idx", "--passages", "--threshold", "0.1"],
+        )
+        .ok(),
     );
     let shown = [
         &found[0]["a"],
@@ -330,19 +321,18 @@ fn pairs_of_an_index_show_their_passages() {
         ]
     );
     let without = records(
-        &work
-            .run(
-                "dedup-extract",
-                &[
-                    "my.idx",
-                    "--passages",
-                    "--threshold",
-                    "0.1",
-                    "--exclude-text",
-                    "other.txt",
-                ],
-            )
-            .ok(),
+        &dir.run(
+            "dedup-extract",
+            &[
+                "my.idx",
+                "--passages",
+                "--threshold",
+                "0.1",
+                "--exclude-text",
+                "other.txt",
+            ],
+        )
+        .ok(),
     );
     assert_eq!(
         (&without[0]["exclude"], &without[1]),
@@ -352,8 +342,8 @@ fn pairs_of_an_index_show_their_passages() {
 
 #[test]
 fn missing_documents_have_no_passages() {
-    let work = indexed_fixture();
-    work.shell("dedup-index add -q my.idx essay.txt && rm source.txt")
+    let dir = indexed_fixture();
+    dir.shell("dedup-index add -q my.idx essay.txt && rm source.txt")
         .ok();
     for (tool, arguments) in [
         ("dedup-query", &["my.idx", "essay.txt", "--passages"][..]),
@@ -362,7 +352,7 @@ fn missing_documents_have_no_passages() {
             &["my.idx", "--passages", "--threshold", "0.1"],
         ),
     ] {
-        let ran = work.run(tool, arguments);
+        let ran = dir.run(tool, arguments);
         let complaint = format!(
             "{tool}: source.txt: No such file or directory (os error 2); say where the documents are with --corpus PATH\n"
         );
@@ -381,13 +371,13 @@ fn missing_documents_have_no_passages() {
 
 #[test]
 fn a_terminal_gets_excerpts() {
-    let work = indexed_fixture();
+    let dir = indexed_fixture();
     let shown = |environment: &str| {
         // Offsets in characters apply to records; the excerpts are the same.
         let command = format!(
             "{environment} script -qec 'dedup-query -q my.idx essay.txt --passages --chars' /dev/null"
         );
-        String::from_utf8(work.shell(&command).ok())
+        String::from_utf8(dir.shell(&command).ok())
             .unwrap()
             .replace('\r', "")
     };
@@ -407,17 +397,17 @@ fn a_terminal_gets_excerpts() {
     let colored = shown("NO_COLOR=");
     assert!(colored.contains(&format!("\x1b[1;31m{COPY}")), "{colored}");
     assert_eq!(
-        work.shell("dedup-query -q my.idx essay.txt --passages --format tsv")
+        dir.shell("dedup-query -q my.idx essay.txt --passages --format tsv")
             .code(),
         2
     );
 }
 
-fn plagdet(work: &TestDir, arguments: &[&str]) -> RunResult {
+fn plagdet(dir: &TestDir, arguments: &[&str]) -> RunResult {
     RunResult(
         Command::new(root().join("scripts/evaluate/plagdet"))
             .args(arguments)
-            .current_dir(work.dir.path())
+            .current_dir(dir.temp.path())
             .output()
             .unwrap(),
     )
@@ -453,54 +443,54 @@ fn row(table: &str, class: &str) -> Vec<String> {
 
 #[test]
 fn plagdet_matches_cases_computed_by_hand() {
-    let work = TestDir::new();
+    let dir = TestDir::new();
     let truth = |name: &str, passages: &[[u32; 4]]| {
-        work.write(&format!("truth/{name}.xml"), xml("plagiarism", passages))
+        dir.write(&format!("truth/{name}.xml"), xml("plagiarism", passages))
     };
     let named = |text: String, other: &str| text.replace("susp.txt", &format!("{other}.txt"));
     // half: 50 of 100 and 100 of 100 of the case are detected, and as much of the detection is
     // right: ¾ each.
     truth("half/susp-src", &[[0, 100, 0, 100]]);
-    work.write(
+    dir.write(
         "found/susp-src.xml",
         xml("detected-plagiarism", &[[50, 100, 0, 100]]),
     );
     // twice: in two pieces, and another detection where there is no case: recall 1, precision ⅔,
     // granularity 2: 0.8 ÷ log2 3.
-    work.write(
+    dir.write(
         "truth/twice/two-src.xml",
         named(xml("plagiarism", &[[0, 100, 0, 100]]), "two"),
     );
-    work.write(
+    dir.write(
         "found/two-src.xml",
         named(
             xml("detected-plagiarism", &[[0, 50, 0, 50], [50, 50, 50, 50]]),
             "two",
         ),
     );
-    work.write(
+    dir.write(
         "truth/twice/clean-src.xml",
         named(xml("plagiarism", &[]), "clean"),
     );
-    work.write(
+    dir.write(
         "found/clean-src.xml",
         named(xml("detected-plagiarism", &[[5, 9, 5, 9]]), "clean"),
     );
     // wrong: only one side overlaps.
-    work.write(
+    dir.write(
         "truth/wrong/three-src.xml",
         named(xml("plagiarism", &[[0, 100, 0, 100]]), "three"),
     );
-    work.write(
+    dir.write(
         "found/three-src.xml",
         named(xml("detected-plagiarism", &[[0, 100, 100, 100]]), "three"),
     );
     // none: nothing to find, nothing found.
-    work.write(
+    dir.write(
         "truth/none/four-src.xml",
         named(xml("plagiarism", &[]), "four"),
     );
-    let table = plagdet(&work, &["truth", "found"]).ok_text();
+    let table = plagdet(&dir, &["truth", "found"]).ok_text();
     for (class, expected) in [
         ("half", "1 1 0.7500 0.7500 0.7500 1.0000 0 in 0"),
         ("twice", "1 3 0.5047 1.0000 0.6667 2.0000 1 in 1"),
@@ -516,21 +506,21 @@ fn plagdet_matches_cases_computed_by_hand() {
 
 #[test]
 fn plagdet_reads_ndjson_and_reports_bad_input() {
-    let work = TestDir::new();
-    work.write("truth/susp-src.xml", xml("plagiarism", &[[10, 20, 0, 20]]));
+    let dir = TestDir::new();
+    dir.write("truth/susp-src.xml", xml("plagiarism", &[[10, 20, 0, 20]]));
     let line =
         json!({"a": "x/susp.txt", "b": "y/src.txt", "passages": [{"a": [10, 30], "b": [0, 20]}]});
-    work.write("found.jsonl", format!("{line}\n"));
-    let table = plagdet(&work, &["truth", "found.jsonl"]).ok_text();
+    dir.write("found.jsonl", format!("{line}\n"));
+    let table = plagdet(&dir, &["truth", "found.jsonl"]).ok_text();
     assert_eq!(
         row(&table, "truth").join(" "),
         "1 1 1.0000 1.0000 1.0000 1.0000 0 in 0"
     );
-    work.write(
+    dir.write(
         "other.jsonl",
         format!("{}\n", line.to_string().replace("susp", "else")),
     );
-    work.write("bad.jsonl", "{}\n");
+    dir.write("bad.jsonl", "{}\n");
     for (found, message) in [
         (
             "other.jsonl",
@@ -542,7 +532,7 @@ fn plagdet_reads_ndjson_and_reports_bad_input() {
         ),
         ("none", "plagdet: none: no such file or directory\n"),
     ] {
-        let ran = plagdet(&work, &["truth", found]);
+        let ran = plagdet(&dir, &["truth", found]);
         assert_eq!((ran.code(), ran.stderr().as_str()), (1, message));
     }
 }
@@ -554,12 +544,12 @@ fn pairs_of_an_index_are_written_as_xml() {
             "{own} Ünder the old bridge the river runs slowly and the boats that pass it ring their bells twice before they turn. {own}"
         )
     };
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         ("c/one.txt", text("Nothing grows here.")),
         ("c/two.txt", text("Something else entirely.")),
         ("d/two.txt", text("Never.")),
     ]);
-    work.run("dedup-index", &["build", "-q", "-o", "i", "c"])
+    dir.run("dedup-index", &["build", "-q", "-o", "i", "c"])
         .ok();
     let xml = [
         "i",
@@ -571,15 +561,14 @@ fn pairs_of_an_index_are_written_as_xml() {
         "--threshold",
         "0.1",
     ];
-    work.run("dedup-extract", &xml).ok();
-    let found = String::from_utf8(work.read("out/one-two.xml")).unwrap();
+    dir.run("dedup-extract", &xml).ok();
+    let found = String::from_utf8(dir.read("out/one-two.xml")).unwrap();
     let lines = crate::test_dir::records(
-        &work
-            .run(
-                "dedup-extract",
-                &["i", "--passages", "--chars", "--threshold", "0.1"],
-            )
-            .ok(),
+        &dir.run(
+            "dedup-extract",
+            &["i", "--passages", "--chars", "--threshold", "0.1"],
+        )
+        .ok(),
     );
     let passage = &lines[0]["passages"][0];
     let (start, end) = (
@@ -600,13 +589,13 @@ fn pairs_of_an_index_are_written_as_xml() {
     );
     // Without a directory the command is refused.
     assert!(
-        work.run("dedup-extract", &["i", "--passages", "--format", "pan-xml"])
+        dir.run("dedup-extract", &["i", "--passages", "--format", "pan-xml"])
             .stderr()
             .contains("--output <FILE>")
     );
-    work.run("dedup-index", &["add", "-q", "i", "d"]).ok();
-    work.run("dedup-extract", &xml).ok();
-    let other = String::from_utf8(work.read("out/one-two~2.xml")).unwrap();
+    dir.run("dedup-index", &["add", "-q", "i", "d"]).ok();
+    dir.run("dedup-extract", &xml).ok();
+    let other = String::from_utf8(dir.read("out/one-two~2.xml")).unwrap();
     assert!(
         other.contains("id=\"c/one.txt\"") && other.contains("source_id=\"d/two.txt\""),
         "{other}"

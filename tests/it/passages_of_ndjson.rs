@@ -42,14 +42,13 @@ fn articles(id_field: &str, text_field: &str) -> String {
     lines
 }
 
-fn passages(work: &TestDir, arguments: &[&str]) -> Vec<Value> {
+fn passages(dir: &TestDir, arguments: &[&str]) -> Vec<Value> {
     let found = records(
-        &work
-            .run(
-                "dedup-extract",
-                &[&["my.idx", "--passages"], arguments].concat(),
-            )
-            .ok(),
+        &dir.run(
+            "dedup-extract",
+            &[&["my.idx", "--passages"], arguments].concat(),
+        )
+        .ok(),
     );
     assert_eq!(found.len(), 1, "{arguments:?}");
     assert_eq!(
@@ -61,11 +60,11 @@ fn passages(work: &TestDir, arguments: &[&str]) -> Vec<Value> {
 
 #[test]
 fn passages_of_ndjson_documents_are_found() {
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         ("corpus/articles.jsonl", articles("id", "text")),
         ("essay.txt", format!("Mine: {COPY}")),
     ]);
-    work.shell("dedup-index build -q -o my.idx corpus && mkdir -p packed gz && zstd -q -o packed/a.jsonl.zst corpus/articles.jsonl && gzip -c corpus/articles.jsonl > gz/a.jsonl.gz && cp corpus/articles.jsonl plain").ok();
+    dir.shell("dedup-index build -q -o my.idx corpus && mkdir -p packed gz && zstd -q -o packed/a.jsonl.zst corpus/articles.jsonl && gzip -c corpus/articles.jsonl > gz/a.jsonl.gz && cp corpus/articles.jsonl plain").ok();
     let expected = [
         json!({"a": [8, 8 + COPY.len()], "b": [15, 15 + COPY.len()], "tokens": 22, "score": 1, "kind": "verbatim"}),
     ];
@@ -77,28 +76,27 @@ fn passages_of_ndjson_documents_are_found() {
         &["gz/a.jsonl.gz"],
     ] {
         assert_eq!(
-            passages(&work, &[&["--corpus"], corpus].concat()),
+            passages(&dir, &[&["--corpus"], corpus].concat()),
             expected,
             "{corpus:?}"
         );
     }
     assert_eq!(
-        passages(&work, &["--corpus", "plain", "--records", "ndjson"]),
+        passages(&dir, &["--corpus", "plain", "--records", "ndjson"]),
         expected
     );
-    work.shell("head -n 3000 plain > one.jsonl; tail -n +3001 plain > two.jsonl")
+    dir.shell("head -n 3000 plain > one.jsonl; tail -n +3001 plain > two.jsonl")
         .ok();
     assert_eq!(
-        passages(&work, &["--corpus", "one.jsonl", "--corpus", "two.jsonl"]),
+        passages(&dir, &["--corpus", "one.jsonl", "--corpus", "two.jsonl"]),
         expected
     );
     let found = records(
-        &work
-            .run(
-                "dedup-query",
-                &["my.idx", "essay.txt", "--passages", "--corpus", "packed"],
-            )
-            .ok(),
+        &dir.run(
+            "dedup-query",
+            &["my.idx", "essay.txt", "--passages", "--corpus", "packed"],
+        )
+        .ok(),
     );
     assert_eq!(
         found
@@ -110,7 +108,7 @@ fn passages_of_ndjson_documents_are_found() {
             .collect::<Vec<_>>(),
         [(json!("first"), 1), (json!("last"), 1)]
     );
-    work.run(
+    dir.run(
         "dedup-query",
         &[
             "my.idx",
@@ -123,27 +121,26 @@ fn passages_of_ndjson_documents_are_found() {
     )
     .ok();
     assert!(
-        String::from_utf8(work.read("essay.html"))
+        String::from_utf8(dir.read("essay.html"))
             .unwrap()
             .contains("So it is said: ")
     );
-    work.run(
+    dir.run(
         "dedup-extract",
         &["report", "my.idx", "-o", "report", "--corpus", "gz"],
     )
     .ok();
-    assert!(work.path("report/pair-000001.html").exists());
-    let blot = records(&work.run("dedup-blot", &["essay.txt"]).ok())[1]["blots"][3]
+    assert!(dir.path("report/pair-000001.html").exists());
+    let blot = records(&dir.run("dedup-blot", &["essay.txt"]).ok())[1]["blots"][3]
         .as_str()
         .unwrap()
         .to_owned();
     let shown = records(
-        &work
-            .run(
-                "dedup-query",
-                &["blot", "my.idx", &blot, "--corpus", "corpus"],
-            )
-            .ok(),
+        &dir.run(
+            "dedup-query",
+            &["blot", "my.idx", &blot, "--corpus", "corpus"],
+        )
+        .ok(),
     );
     assert!(
         shown.len() == 2
@@ -156,12 +153,12 @@ fn passages_of_ndjson_documents_are_found() {
 
 #[test]
 fn the_id_and_text_fields_of_the_flags_are_read() {
-    let work = TestDir::with(&[("a.jsonl", articles("key", "body"))]);
-    work.shell("dedup-index build -q -o my.idx --id-field key --text-field body a.jsonl")
+    let dir = TestDir::with(&[("a.jsonl", articles("key", "body"))]);
+    dir.shell("dedup-index build -q -o my.idx --id-field key --text-field body a.jsonl")
         .ok();
     assert_eq!(
         passages(
-            &work,
+            &dir,
             &[
                 "--corpus",
                 "a.jsonl",
@@ -178,10 +175,10 @@ fn the_id_and_text_fields_of_the_flags_are_read() {
 
 #[test]
 fn missing_and_changed_documents_are_reported() {
-    let work = TestDir::with(&[("a.jsonl", articles("id", "text"))]);
-    work.shell("dedup-index build -q -o my.idx a.jsonl").ok();
-    work.write("less.jsonl", line("id", "first", "text", COPY));
-    let ran = work.run(
+    let dir = TestDir::with(&[("a.jsonl", articles("id", "text"))]);
+    dir.shell("dedup-index build -q -o my.idx a.jsonl").ok();
+    dir.write("less.jsonl", line("id", "first", "text", COPY));
+    let ran = dir.run(
         "dedup-extract",
         &["my.idx", "--passages", "--corpus", "less.jsonl"],
     );
@@ -194,7 +191,7 @@ fn missing_and_changed_documents_are_reported() {
         )
     );
     assert!(records(&ran.0.stdout)[0].get("passages").is_none());
-    work.write(
+    dir.write(
         "other.jsonl",
         [
             line("id", "first", "text", &format!("Now more. {COPY}")),
@@ -202,7 +199,7 @@ fn missing_and_changed_documents_are_reported() {
         ]
         .concat(),
     );
-    let ran = work.run(
+    let ran = dir.run(
         "dedup-extract",
         &[
             "my.idx",
@@ -214,7 +211,7 @@ fn missing_and_changed_documents_are_reported() {
     );
     assert_eq!(ran.code(), 0);
     assert!(records(&ran.0.stdout)[0].get("passages").is_none());
-    let none = work.run(
+    let none = dir.run(
         "dedup-extract",
         &["my.idx", "--passages", "--corpus", "none.jsonl"],
     );
@@ -223,7 +220,7 @@ fn missing_and_changed_documents_are_reported() {
         "{}",
         none.stderr()
     );
-    let idle = work.run("dedup-extract", &["my.idx", "--corpus", "a.jsonl"]);
+    let idle = dir.run("dedup-extract", &["my.idx", "--corpus", "a.jsonl"]);
     assert!(
         idle.code() == 2 && idle.stderr().contains("not provided:\n  --passages"),
         "{}",

@@ -80,12 +80,12 @@ proptest! {
     /// the current table, and the index equals a new build.
     #[test]
     fn the_table_at_a_pin_plus_changes_gives_the_current_table(first in prop::collection::vec((0_u8..14, 0_u8..12), 0..8), steps in steps()) {
-        let work = TestDir::new();
+        let dir = TestDir::new();
         let mut model: BTreeMap<String, String> = BTreeMap::new();
         for &(number, of) in &first {
             model.entry(id(number)).or_insert_with(|| text(of));
         }
-        let directory = build(&work, "i", &model.clone().into_iter().collect::<Vec<_>>());
+        let directory = build(&dir, "i", &model.clone().into_iter().collect::<Vec<_>>());
         let changing = ChangeOptions { compacts: true, ..change() };
         let mut pinned: BTreeMap<String, (u64, Rows)> = BTreeMap::new();
         for step in &steps {
@@ -95,8 +95,8 @@ proptest! {
                     for &(number, of) in documents {
                         added.entry(id(number)).or_insert_with(|| text(of));
                     }
-                    write_documents(&work.path("add.jsonl"), added.clone().into_iter());
-                    commands::add(&changing, &settings(vec![work.path("add.jsonl")]), &directory, &mut Silent).unwrap();
+                    write_documents(&dir.path("add.jsonl"), added.clone().into_iter());
+                    commands::add(&changing, &settings(vec![dir.path("add.jsonl")]), &directory, &mut Silent).unwrap();
                     model.extend(added);
                 }
                 Step::Remove(numbers) => {
@@ -132,7 +132,7 @@ proptest! {
                 prop_assert_eq!(&rows, &now);
             }
         }
-        let fresh = build(&work, "fresh", &model.into_iter().collect::<Vec<_>>());
+        let fresh = build(&dir, "fresh", &model.into_iter().collect::<Vec<_>>());
         prop_assert_eq!(sorted_dump(&Index::open(&directory).unwrap()), sorted_dump(&Index::open(&fresh).unwrap()));
         for (name, (generation, _)) in &pinned {
             prop_assert_eq!(commands::unpin(&directory, name).unwrap(), *generation);
@@ -148,56 +148,55 @@ fn letters(of: &str) -> String {
 
 /// An index of one document, to which others were added, one commit each.
 fn grown(count: usize) -> TestDir {
-    let work = TestDir::with(&[("a", letters("s"))]);
-    work.shell("dedup-index build -q -o i a").ok();
+    let dir = TestDir::with(&[("a", letters("s"))]);
+    dir.shell("dedup-index build -q -o i a").ok();
     for number in 0..count {
-        work.write(
+        dir.write(
             &format!("d{number}"),
             letters("s") + &letters(&format!("d{number}x")),
         );
-        work.shell(&format!("dedup-index add -q i d{number}")).ok();
+        dir.shell(&format!("dedup-index add -q i d{number}")).ok();
     }
-    work
+    dir
 }
 
 #[test]
 fn a_pinned_generation_outlives_automatic_merges_and_compaction() {
-    let work = grown(2);
+    let dir = grown(2);
     assert_eq!(
-        work.run("dedup-index", &["pin", "i", "monday"]).ok_text(),
+        dir.run("dedup-index", &["pin", "i", "monday"]).ok_text(),
         "i: generation 3 is pinned as monday\n"
     );
-    let before = work.shell("dedup-extract table i --format tsv").ok_text();
+    let before = dir.shell("dedup-extract table i --format tsv").ok_text();
     for number in 2..20 {
-        work.write(
+        dir.write(
             &format!("d{number}"),
             letters("s") + &letters(&format!("d{number}x")),
         );
-        work.shell(&format!("dedup-index add -q i d{number}")).ok();
+        dir.shell(&format!("dedup-index add -q i d{number}")).ok();
     }
-    work.shell("dedup-index remove -q i d0").ok();
+    dir.shell("dedup-index remove -q i d0").ok();
     for command in ["dedup-index verify i", "dedup-index compact i"] {
-        work.shell(command).ok();
+        dir.shell(command).ok();
         let mut rows = table_rows(&before);
         apply(
-            &work
-                .shell("dedup-extract table i --format tsv --since monday")
+            &dir.shell("dedup-extract table i --format tsv --since monday")
                 .ok_text(),
             &mut rows,
         );
         assert_eq!(
             rows,
-            table_rows(&work.shell("dedup-extract table i --format tsv").ok_text())
+            table_rows(&dir.shell("dedup-extract table i --format tsv").ok_text())
         );
     }
     let stats: serde_json::Value =
-        serde_json::from_str(&work.shell("dedup-index stats --json i").ok_text()).unwrap();
+        serde_json::from_str(&dir.shell("dedup-index stats --json i").ok_text()).unwrap();
     assert_eq!(
         (&stats["pins"], &stats["segments"]),
         (&serde_json::json!({"monday": 3}), &serde_json::json!(2))
     );
     assert_eq!(stats["generations"][0][0], 3);
-    let table = work.shell("dedup-index stats i").ok_text();
+    let table = dir.shell("dedup-index stats i").ok_text();
     let line = |name: &str| {
         table
             .lines()
@@ -213,20 +212,20 @@ fn a_pinned_generation_outlives_automatic_merges_and_compaction() {
         "{table}"
     );
     assert_eq!(
-        work.run("dedup-index", &["unpin", "i", "monday"]).ok_text(),
+        dir.run("dedup-index", &["unpin", "i", "monday"]).ok_text(),
         "i: generation 3 is not pinned as monday any more\n"
     );
-    work.shell("dedup-index compact i").ok();
-    assert_eq!(work.shell("ls i | grep -c docs").ok_text(), "1\n");
+    dir.shell("dedup-index compact i").ok();
+    assert_eq!(dir.shell("ls i | grep -c docs").ok_text(), "1\n");
 }
 
 #[test]
 fn invalid_generations_are_refused_with_the_valid_ones() {
-    let work = grown(2);
-    work.shell("dedup-index pin -q i base --generation 1 && dedup-index compact i")
+    let dir = grown(2);
+    dir.shell("dedup-index pin -q i base --generation 1 && dedup-index compact i")
         .ok();
     let refused = |tool: &str, words: &[&str], what: &str| {
-        let ran = work.run(tool, words);
+        let ran = dir.run(tool, words);
         assert_eq!(
             (ran.code(), ran.stdout().as_str(), ran.stderr()),
             (2, "", format!("{tool}: {what}\n")),
@@ -258,13 +257,13 @@ fn invalid_generations_are_refused_with_the_valid_ones() {
         &["pin", "i", "../x"],
         &format!("{rule}; '../x' has other characters than letters, digits, '.', '_' and '-'"),
     );
-    work.shell("dedup-index unpin -q i base").ok();
+    dir.shell("dedup-index unpin -q i base").ok();
     refused(
         "dedup-index",
         &["unpin", "i", "base"],
         "i: has no pin 'base': it has none; dedup-index pin makes one",
     );
-    work.shell("dedup-spex a d0 d1 -q -o s").ok();
+    dir.shell("dedup-spex a d0 d1 -q -o s").ok();
     refused(
         "dedup-index",
         &["pin", "s", "x"],
@@ -274,14 +273,14 @@ fn invalid_generations_are_refused_with_the_valid_ones() {
 
 #[test]
 fn a_pin_changes_only_the_manifest_and_can_be_moved() {
-    let work = grown(1);
-    work.shell(
+    let dir = grown(1);
+    dir.shell(
         "ls i > before && cp -r i j && dedup-index pin -q i x --generation 1 && dedup-index pin i x > moved && ls i | diff before -",
     )
     .ok();
     assert_eq!(
-        String::from_utf8(work.read("moved")).unwrap(),
+        String::from_utf8(dir.read("moved")).unwrap(),
         "i: generation 2 is pinned as x\n"
     );
-    work.shell("dedup-index unpin -q i x && diff -r i j").ok();
+    dir.shell("dedup-index unpin -q i x && diff -r i j").ok();
 }

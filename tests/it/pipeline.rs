@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 /// Some hundred documents of all kinds: files, lines, compressed, empty, large, unreadable.
 fn corpus() -> TestDir {
-    let work = TestDir::new();
+    let dir = TestDir::new();
     let mut seed = 7_u64;
     let mut word = || {
         seed = seed
@@ -25,7 +25,7 @@ fn corpus() -> TestDir {
     };
     let mut text = |words: usize| (0..words).map(|_| word()).collect::<Vec<_>>().join(" ");
     for n in 0..150 {
-        work.write(&format!("c/{}/{n}.txt", n % 7), text(n * n % 700));
+        dir.write(&format!("c/{}/{n}.txt", n % 7), text(n * n % 700));
     }
     for n in 0..6 {
         let lines = (0..200).fold(String::new(), |mut lines, line| {
@@ -38,23 +38,23 @@ fn corpus() -> TestDir {
             .unwrap();
             lines
         });
-        work.write(
+        dir.write(
             &format!("c/{n}.jsonl.zst"),
             zstd::encode_all(lines.as_bytes(), 1).unwrap(),
         );
     }
-    work.write("c/large.txt", text(200_000));
-    work.write("c/bad.txt", b"\xff");
-    work
+    dir.write("c/large.txt", text(200_000));
+    dir.write("c/bad.txt", b"\xff");
+    dir
 }
 
 #[test]
 fn any_number_of_threads_gives_the_same_bytes() {
-    let work = corpus();
+    let dir = corpus();
     for tool in ["dedup-tokenize", "dedup-blot"] {
         for form in [&["c"][..], &["--binary", "c"]] {
             let [one, two, eight] = ["1", "2", "8"]
-                .map(|threads| work.run(tool, &[form, &["--threads", threads]].concat()));
+                .map(|threads| dir.run(tool, &[form, &["--threads", threads]].concat()));
             assert_eq!(one.code(), 2);
             assert!(one.stderr().contains("came before"));
             for many in [two, eight] {
@@ -62,45 +62,45 @@ fn any_number_of_threads_gives_the_same_bytes() {
             }
         }
     }
-    let tiny = work.run("dedup-tokenize", &["--threads", "8", "--memory", "1", "c"]);
-    assert!(tiny.0 == work.run("dedup-tokenize", &["--threads", "1", "c"]).0);
+    let tiny = dir.run("dedup-tokenize", &["--threads", "8", "--memory", "1", "c"]);
+    assert!(tiny.0 == dir.run("dedup-tokenize", &["--threads", "1", "c"]).0);
 }
 
 #[test]
 fn fused_and_piped_give_the_same_bytes() {
-    let work = corpus();
+    let dir = corpus();
     let options = ["-k", "5", "--select", "winnow:3", "--positions"];
-    let fused = work.run("dedup-blot", &[&options[..], &["c"]].concat());
+    let fused = dir.run("dedup-blot", &[&options[..], &["c"]].concat());
     for form in [&["c"][..], &["--binary", "c"]] {
-        let tokens = work.run("dedup-tokenize", form).0.stdout;
-        assert!(work.run_with("dedup-blot", &options, &tokens).ok() == fused.0.stdout);
+        let tokens = dir.run("dedup-tokenize", form).0.stdout;
+        assert!(dir.run_with("dedup-blot", &options, &tokens).ok() == fused.0.stdout);
     }
 }
 
 #[test]
 fn ndjson_and_binary_streams_convert_into_each_other() {
-    let work = corpus();
+    let dir = corpus();
     for (tool, detail) in [("dedup-tokenize", "--spans"), ("dedup-blot", "--positions")] {
         let [text, binary] = [vec![detail, "c"], vec![detail, "--binary", "c"]]
-            .map(|arguments| work.run(tool, &arguments).0.stdout);
-        assert!(work.run_with(tool, &[detail], &binary).ok() == text);
-        assert!(work.run_with(tool, &[detail, "--binary"], &binary).ok() == binary);
-        assert!(work.run_with(tool, &[detail, "--binary"], &text).ok() == binary);
-        assert!(work.run_with(tool, &[detail], &text).ok() == text);
+            .map(|arguments| dir.run(tool, &arguments).0.stdout);
+        assert!(dir.run_with(tool, &[detail], &binary).ok() == text);
+        assert!(dir.run_with(tool, &[detail, "--binary"], &binary).ok() == binary);
+        assert!(dir.run_with(tool, &[detail, "--binary"], &text).ok() == binary);
+        assert!(dir.run_with(tool, &[detail], &text).ok() == text);
         assert!(binary.len() < text.len());
     }
 }
 
 #[test]
 fn streams_can_be_joined_with_cat() {
-    let work = TestDir::with(&[("a", "some words"), ("b", "other words")]);
-    let both = work.run("dedup-tokenize", &["a", "b"]).ok();
+    let dir = TestDir::with(&[("a", "some words"), ("b", "other words")]);
+    let both = dir.run("dedup-tokenize", &["a", "b"]).ok();
     for form in ["", "--binary"] {
-        let joined = work.shell(&format!(
+        let joined = dir.shell(&format!(
             "(dedup-tokenize {form} a; dedup-tokenize {form} b) | dedup-tokenize"
         ));
         assert_eq!(joined.ok_text(), String::from_utf8_lossy(&both));
-        let joined = work.shell(&format!(
+        let joined = dir.shell(&format!(
             "(dedup-tokenize {form} a; dedup-tokenize {form} --tokenizer line b) | dedup-tokenize"
         ));
         assert_eq!(joined.code(), 2);
@@ -114,17 +114,17 @@ fn streams_can_be_joined_with_cat() {
 
 #[test]
 fn an_ndjson_stream_can_be_filtered_with_grep() {
-    let work = TestDir::with(&[("a", "some words"), ("b", "other words")]);
-    let ran = work.shell("dedup-tokenize a b | grep '\"doc\":\"b\"' | dedup-blot");
+    let dir = TestDir::with(&[("a", "some words"), ("b", "other words")]);
+    let ran = dir.shell("dedup-tokenize a b | grep '\"doc\":\"b\"' | dedup-blot");
     assert_eq!(docs(&ran.ok()), ["b"]);
 }
 
 #[test]
 fn streams_are_read_from_compressed_files() {
-    let work = TestDir::with(&[("a", "some words"), ("b", "other words")]);
-    work.shell("dedup-tokenize --binary a > t1; dedup-tokenize b | gzip > t2.ndjson.gz; dedup-tokenize --binary b | zstd -q > t3").ok();
-    let direct = work.run("dedup-blot", &["a", "b"]).ok();
-    assert!(work.run("dedup-blot", &["t1", "t2.ndjson.gz"]).ok() == direct);
-    assert!(work.run("dedup-blot", &["t1", "t3"]).ok() == direct);
-    assert!(work.run("dedup-blot", &["a", "t3"]).ok() == direct);
+    let dir = TestDir::with(&[("a", "some words"), ("b", "other words")]);
+    dir.shell("dedup-tokenize --binary a > t1; dedup-tokenize b | gzip > t2.ndjson.gz; dedup-tokenize --binary b | zstd -q > t3").ok();
+    let direct = dir.run("dedup-blot", &["a", "b"]).ok();
+    assert!(dir.run("dedup-blot", &["t1", "t2.ndjson.gz"]).ok() == direct);
+    assert!(dir.run("dedup-blot", &["t1", "t3"]).ok() == direct);
+    assert!(dir.run("dedup-blot", &["a", "t3"]).ok() == direct);
 }

@@ -16,32 +16,32 @@ const DISKS: u32 = 20;
 const INDEX: &str = "look() { if [[ -e $1/manifest.json ]]; then dedup-index verify $1 && md5sum < $1/manifest.json; else echo none; fi; }; ";
 
 struct Case {
-    work: TestDir,
+    dir: TestDir,
     fields: Value,
 }
 
 impl Case {
     /// A writer, and a line of shell that prints the state of its output.
     fn new(name: &str, writer: &str, look: &str) -> Self {
-        let work = TestDir::new();
+        let dir = TestDir::new();
         let text = |from: usize| {
             (from..from + 120)
                 .map(|n| format!("word{} ", n * n % 977))
                 .collect::<String>()
         };
-        (0..8).for_each(|number| work.write(&format!("c/{number:02}.txt"), text(number * 13)));
+        (0..8).for_each(|number| dir.write(&format!("c/{number:02}.txt"), text(number * 13)));
         (0..4)
-            .for_each(|number| work.write(&format!("more/{number:02}.txt"), text(number * 17 + 5)));
-        std::fs::create_dir(work.path("r")).unwrap();
+            .for_each(|number| dir.write(&format!("more/{number:02}.txt"), text(number * 17 + 5)));
+        std::fs::create_dir(dir.path("r")).unwrap();
         let fields = json!({
-            "name": name, "root": work.path("r"), "writer": words(writer), "look": format!("{INDEX}{look}"), "kind": "states",
+            "name": name, "root": dir.path("r"), "writer": words(writer), "look": format!("{INDEX}{look}"), "kind": "states",
         });
-        Self { work, fields }
+        Self { dir, fields }
     }
 
     /// Runs a line of shell before the writer.
     fn after(self, line: &str) -> Self {
-        self.work.shell(&format!("cd r && {line}")).ok();
+        self.dir.shell(&format!("cd r && {line}")).ok();
         self
     }
 
@@ -64,7 +64,7 @@ impl Case {
 
     fn check(self) {
         if self
-            .work
+            .dir
             .shell("strace -f --seccomp-bpf -qq -o /dev/null true")
             .code()
             != 0
@@ -73,8 +73,8 @@ impl Case {
         }
         let is_soak = std::env::var_os("DEDUP_SOAK").is_some();
         let case = self.with("limit", if is_soak { 0 } else { DISKS });
-        case.work.write("case.json", case.fields.to_string());
-        let ran = case.work.shell(&format!(
+        case.dir.write("case.json", case.fields.to_string());
+        let ran = case.dir.shell(&format!(
             "python3 {} case.json",
             root().join("tests/it/power_loss.py").display()
         ));
@@ -205,7 +205,7 @@ fn acknowledged_entries_of_a_history_survive() {
     };
     let case = |name: &str, sync: &str| {
         let case = Case::new(name, &writer(sync), &look).with("kind", "count");
-        case.work.write("p.jsonl", lines.concat());
+        case.dir.write("p.jsonl", lines.concat());
         case.with(
             "again",
             format!("{} < ../p.jsonl > /dev/null; (($? < 2))", writer("never")),

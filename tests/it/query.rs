@@ -92,16 +92,16 @@ proptest! {
         first in documents(0..12), second in documents(0..8), removed in prop::collection::btree_set(0_usize..12, 0..4), asked in documents(1..5), top in 1_usize..12,
         threshold in 0.0..0.8, max_df in prop::option::of(1_usize..6),
     ) {
-        let work = TestDir::new();
-        work.run_with("dedup-index", &["build", "-o", "i"], stream("d", first.iter().enumerate()).as_bytes()).ok();
+        let dir = TestDir::new();
+        dir.run_with("dedup-index", &["build", "-o", "i"], stream("d", first.iter().enumerate()).as_bytes()).ok();
         let mut all: BTreeMap<usize, Document> = first.iter().cloned().enumerate().collect();
         for at in removed.iter().filter(|at| all.remove(at).is_some()) {
-            work.run("dedup-index", &["remove", "-q", "i", &format!("d{at:03}")]).ok();
+            dir.run("dedup-index", &["remove", "-q", "i", &format!("d{at:03}")]).ok();
         }
         // New documents take the numbers of removed ones; matches of equal score are still ordered
         // by id.
         let added = second.iter().enumerate().map(|(at, document)| (first.len() + at, document));
-        work.run_with("dedup-index", &["add", "-q", "i"], stream("d", added.clone()).as_bytes()).ok();
+        dir.run_with("dedup-index", &["add", "-q", "i"], stream("d", added.clone()).as_bytes()).ok();
         all.extend(added.map(|(at, document)| (at, document.clone())));
         let queries = stream("q", asked.iter().enumerate());
         for score in ["containment", "jaccard", "s1", "s2", "s3", "s4", "rarity"] {
@@ -111,7 +111,7 @@ proptest! {
             if max_df.is_some() {
                 arguments.extend(["--max-df", &df]);
             }
-            let ran = work.run_with("dedup-query", &arguments, queries.as_bytes());
+            let ran = dir.run_with("dedup-query", &arguments, queries.as_bytes());
             let answers = records(&ran.0.stdout);
             prop_assert_eq!(answers.len(), asked.len());
             let mut any = false;
@@ -140,7 +140,7 @@ proptest! {
 const LICENCE: &str = "permission is hereby granted free of charge to any person obtaining a copy of this software to deal in it";
 
 fn library() -> TestDir {
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         ("c/ferry.txt", format!("The ferry leaves the harbour at nine every morning and comes back at noon. {LICENCE}")),
         ("c/garden.txt", format!("Nothing grows in this garden but thistles and a single very old apple tree. {LICENCE}")),
         ("c/copy.txt", "NOTHING grows in this garden — but thistles,\nand a single\nvery old apple-tree!".to_owned()),
@@ -151,26 +151,26 @@ fn library() -> TestDir {
         ("licence.txt", LICENCE.to_owned()),
         ("other.txt", "quite another text that nobody ever wrote before or after this one".to_owned()),
     ]);
-    work.run("dedup-index", &["build", "-o", "i", "c"]).ok();
-    work
+    dir.run("dedup-index", &["build", "-o", "i", "c"]).ok();
+    dir
 }
 
 #[test]
 fn line_breaks_case_and_punctuation_do_not_matter() {
-    let work = library();
-    let ran = work.run("dedup-query", &["i", "essay.txt", "--format", "tsv"]);
+    let dir = library();
+    let ran = dir.run("dedup-query", &["i", "essay.txt", "--format", "tsv"]);
     assert_eq!(
         ran.ok_text(),
         "query\trank\tdoc\tshared\ta_in_b\tb_in_a\tscore\nessay.txt\t1\tc/copy.txt\t7\t0.538462\t1\t1\nessay.txt\t2\tc/garden.txt\t7\t0.538462\t0.259259\t0.538462\n"
     );
     assert_eq!(
         (
-            work.run("dedup-query", &["i", "other.txt"]).code(),
-            work.run("dedup-query", &["i", "other.txt"]).stdout()
+            dir.run("dedup-query", &["i", "other.txt"]).code(),
+            dir.run("dedup-query", &["i", "other.txt"]).stdout()
         ),
         (1, String::new())
     );
-    let ran = work.run(
+    let ran = dir.run(
         "dedup-query",
         &["i", "missing.txt", "essay.txt", "--top", "1"],
     );
@@ -186,9 +186,9 @@ fn line_breaks_case_and_punctuation_do_not_matter() {
 
 #[test]
 fn excluded_text_does_not_count() {
-    let work = library();
+    let dir = library();
     let query = |more: &[&str]| {
-        work.run(
+        dir.run(
             "dedup-query",
             &[&["i", "licence.txt", "--format", "tsv"], more].concat(),
         )
@@ -196,11 +196,11 @@ fn excluded_text_does_not_count() {
     assert_eq!(query(&[]).ok_text().lines().count(), 3);
     assert_eq!(query(&["--exclude-text", "licence.txt"]).code(), 1);
     assert_eq!(query(&["--max-df", "1"]).code(), 1);
-    work.run("dedup-index", &["build", "-o", "ref", "licence.txt"])
+    dir.run("dedup-index", &["build", "-o", "ref", "licence.txt"])
         .ok();
     assert_eq!(query(&["--exclude-index", "ref"]).code(), 1);
     // Containment refers to the remaining blots of a document: all of them are in the copy.
-    let ran = work
+    let ran = dir
         .run(
             "dedup-query",
             &[
@@ -220,7 +220,7 @@ fn excluded_text_does_not_count() {
         Some("c/garden.txt\t1\tc/copy.txt\t7\t0.5\t1\t1"),
         "{ran}"
     );
-    work.run(
+    dir.run(
         "dedup-index",
         &["build", "-o", "other", "-k", "5", "licence.txt"],
     )
@@ -238,7 +238,7 @@ fn excluded_text_does_not_count() {
 
 #[test]
 fn each_line_of_a_stream_is_answered_before_the_next_is_read() {
-    let work = library();
+    let dir = library();
     let line = |id: &str, text: &str| format!("{{\"id\":\"{id}\",\"text\":\"{text}\"}}\n");
     let asked = [
         line("a", LICENCE),
@@ -246,7 +246,7 @@ fn each_line_of_a_stream_is_answered_before_the_next_is_read() {
         line("a", LICENCE),
     ]
     .concat();
-    let ran = work.run_with(
+    let ran = dir.run_with(
         "dedup-query",
         &["i", "--stream", "--top", "1", "--threads", "3"],
         asked.as_bytes(),
@@ -262,16 +262,16 @@ fn each_line_of_a_stream_is_answered_before_the_next_is_read() {
     let script = "mkfifo in out; dedup-query i --stream --top 1 < in > out & exec 3> in 4< out
         for n in 1 2 3; do echo '{\"id\":\"x\",\"text\":\"nothing grows in this garden but thistles and a single\"}' >&3; read -t 20 -r answer <&4; echo \"$answer\" | jq -r '.matches[0].doc'; done
         exec 3>&- 4<&-; wait";
-    assert_eq!(work.shell(script).ok_text(), "c/copy.txt\n".repeat(3));
+    assert_eq!(dir.shell(script).ok_text(), "c/copy.txt\n".repeat(3));
 }
 
 #[test]
 fn the_verb_blot_shows_the_text_of_a_blot() {
-    let work = library();
-    let blot = work
+    let dir = library();
+    let blot = dir
         .shell("dedup-blot c/copy.txt | jq -r 'select(.doc) | .blots[0]'")
         .ok_text();
-    let ran = work.run("dedup-query", &["blot", "i", blot.trim()]);
+    let ran = dir.run("dedup-query", &["blot", "i", blot.trim()]);
     let found = records(&ran.ok());
     let text = |at: usize| found[at]["text"].as_str().unwrap().to_owned();
     assert_eq!(
@@ -288,29 +288,28 @@ fn the_verb_blot_shows_the_text_of_a_blot() {
             "Nothing grows in this garden but thistles and"
         )
     );
-    work.shell("mv c d").ok();
+    dir.shell("mv c d").ok();
     assert!(
-        !work
-            .run("dedup-query", &["blot", "i", blot.trim()])
+        !dir.run("dedup-query", &["blot", "i", blot.trim()])
             .ok_text()
             .contains("\"text\"")
     );
-    assert_eq!(work.run("dedup-query", &["blot", "i", "0"]).code(), 1);
+    assert_eq!(dir.run("dedup-query", &["blot", "i", "0"]).code(), 1);
 }
 
 #[test]
 fn estimates_are_marked_and_parts_of_an_index_are_refused() {
-    let work = library();
-    work.run(
+    let dir = library();
+    dir.run(
         "dedup-index",
         &["build", "-o", "few", "--select", "mod:2", "c"],
     )
     .ok();
-    let ran = work.run("dedup-query", &["few", "licence.txt", "--top", "1"]);
+    let ran = dir.run("dedup-query", &["few", "licence.txt", "--top", "1"]);
     assert_eq!(records(&ran.ok())[0]["estimate"], true);
-    work.run("dedup-index", &["split", "i", "--parts", "2", "-o", "p"])
+    dir.run("dedup-index", &["split", "i", "--parts", "2", "-o", "p"])
         .ok();
-    let ran = work.run("dedup-query", &["p/000", "essay.txt"]);
+    let ran = dir.run("dedup-query", &["p/000", "essay.txt"]);
     let expected =
         "dedup-query: p/000: a part of an index; join all of them with dedup-index merge first\n";
     assert_eq!((ran.code(), ran.stderr().as_str()), (2, expected));

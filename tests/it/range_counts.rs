@@ -16,7 +16,7 @@ const MEMORY_BYTES: u64 = 256 << 20;
 
 /// Counts one of several ranges of an index into `OUTPUT/counts`.
 pub fn count(
-    work: &TestDir,
+    dir: &TestDir,
     index: &str,
     (range, ranges): (usize, u32),
     since: Option<u64>,
@@ -35,7 +35,7 @@ pub fn count(
         max_df: None,
         since,
     };
-    count_range(&step, &work.path(index), &counted, &work.path(output))
+    count_range(&step, &dir.path(index), &counted, &dir.path(output))
 }
 
 /// Options of a TSV table that is made from counts.
@@ -49,7 +49,7 @@ pub struct CountedTable {
 
 impl CountedTable {
     /// Makes the table from the counts in these directories.
-    pub fn make(&self, work: &TestDir, index: &str, counts: &[&str]) -> Result<String> {
+    pub fn make(&self, dir: &TestDir, index: &str, counts: &[&str]) -> Result<String> {
         let rows = RowFormat {
             format: Format::Tsv,
             ranks: self.ranks,
@@ -72,9 +72,9 @@ impl CountedTable {
         };
         let counts: Vec<_> = counts
             .iter()
-            .map(|directory| work.path(directory).join("counts"))
+            .map(|directory| dir.path(directory).join("counts"))
             .collect();
-        let index = Index::open_whole(&work.path(index))?;
+        let index = Index::open_whole(&dir.path(index))?;
         let mut table = Vec::new();
         extract_counted(&options, &counts, &index, &mut table, &mut |_, _| ())?;
         Ok(String::from_utf8(table).unwrap())

@@ -15,7 +15,7 @@ fn zst(text: &str) -> Vec<u8> {
 
 #[test]
 fn directories_are_walked_in_a_fixed_order() {
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         ("c/b/z.txt", "one"),
         ("c/b.txt", "two"),
         ("c/a.txt", "three"),
@@ -25,18 +25,18 @@ fn directories_are_walked_in_a_fixed_order() {
         ("c/bin", "\0\x01\x02"),
     ]);
     assert_eq!(
-        work.run("dedup-tokenize", &["c"]).docs(),
+        dir.run("dedup-tokenize", &["c"]).docs(),
         ["c/B.txt", "c/a.txt", "c/b/z.txt", "c/b.txt"]
     );
     assert_eq!(
-        work.run("dedup-tokenize", &["c/"]).docs(),
+        dir.run("dedup-tokenize", &["c/"]).docs(),
         ["c/B.txt", "c/a.txt", "c/b/z.txt", "c/b.txt"]
     );
     assert_eq!(
-        work.run("dedup-tokenize", &["--relative", "c"]).docs(),
+        dir.run("dedup-tokenize", &["--relative", "c"]).docs(),
         ["B.txt", "a.txt", "b/z.txt", "b.txt"]
     );
-    let ran = work.run("dedup-tokenize", &["c/.hidden", "c/bin", "c/a.txt"]);
+    let ran = dir.run("dedup-tokenize", &["c/.hidden", "c/bin", "c/a.txt"]);
     assert_eq!(ran.ok_text().lines().count(), 5);
     assert_eq!(ran.docs(), ["c/.hidden", "c/bin", "c/a.txt"]);
 }
@@ -44,18 +44,18 @@ fn directories_are_walked_in_a_fixed_order() {
 #[test]
 fn a_stray_nul_does_not_make_a_text_binary() {
     let text = format!("{}\0{}", "word ".repeat(200), "more ".repeat(200));
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         ("c/a", text.as_str()),
         ("c/b", "a short text with one \0 in its midst"),
         ("c/c", "two \0 \0 in a few words, that is not text"),
     ]);
-    assert_eq!(work.run("dedup-tokenize", &["c"]).docs(), ["c/a", "c/b"]);
+    assert_eq!(dir.run("dedup-tokenize", &["c"]).docs(), ["c/a", "c/b"]);
 }
 
 /// Files in /proc report a size of 0, and files in /sys a whole page where they hold a few bytes.
 #[test]
 fn files_that_report_a_wrong_size_are_read_to_the_end() {
-    let work = TestDir::new();
+    let dir = TestDir::new();
     for file in [
         "/proc/kallsyms",
         "/proc/self/status",
@@ -64,7 +64,7 @@ fn files_that_report_a_wrong_size_are_read_to_the_end() {
         let Ok(bytes) = std::fs::read(file) else {
             continue;
         };
-        let ran = work.run("dedup-tokenize", &["--tokenizer", "line", file]);
+        let ran = dir.run("dedup-tokenize", &["--tokenizer", "line", file]);
         let size = records(&ran.ok())[1]["bytes"].as_u64().unwrap();
         assert!(
             size.abs_diff(bytes.len() as u64) < 200 && size > 0,
@@ -75,30 +75,30 @@ fn files_that_report_a_wrong_size_are_read_to_the_end() {
 
 #[test]
 fn files_above_the_size_limit_are_not_read() {
-    let work = TestDir::with(&[("c/a", "x")]);
-    std::fs::File::create(work.path("large"))
+    let dir = TestDir::with(&[("c/a", "x")]);
+    std::fs::File::create(dir.path("large"))
         .unwrap()
         .set_len(5 << 30)
         .unwrap();
-    let ran = work.run("dedup-tokenize", &["large", "c/a"]);
+    let ran = dir.run("dedup-tokenize", &["large", "c/a"]);
     assert_eq!((ran.code(), ran.docs()), (2, vec!["c/a".to_owned()]));
     assert_eq!(
         ran.stderr(),
         "dedup-tokenize: large: a document of more than 1073741824 bytes; raise --max-document (4G is the most), or split it\n"
     );
     // In a directory, the first bytes show that the file is not text.
-    std::fs::rename(work.path("large"), work.path("c/b")).unwrap();
-    assert_eq!(docs(&work.run("dedup-tokenize", &["c"]).ok()), ["c/a"]);
+    std::fs::rename(dir.path("large"), dir.path("c/b")).unwrap();
+    assert_eq!(docs(&dir.run("dedup-tokenize", &["c"]).ok()), ["c/a"]);
 }
 
 #[test]
 fn links_are_followed_only_when_named() {
-    let work = TestDir::with(&[("c/a", "x"), ("d/b", "y")]);
-    std::os::unix::fs::symlink(work.path("d"), work.path("c/d")).unwrap();
-    std::os::unix::fs::symlink(work.path("d/b"), work.path("c/e")).unwrap();
-    assert_eq!(work.run("dedup-tokenize", &["c"]).docs(), ["c/a"]);
+    let dir = TestDir::with(&[("c/a", "x"), ("d/b", "y")]);
+    std::os::unix::fs::symlink(dir.path("d"), dir.path("c/d")).unwrap();
+    std::os::unix::fs::symlink(dir.path("d/b"), dir.path("c/e")).unwrap();
+    assert_eq!(dir.run("dedup-tokenize", &["c"]).docs(), ["c/a"]);
     assert_eq!(
-        work.run("dedup-tokenize", &["c/e", "c/d"]).docs(),
+        dir.run("dedup-tokenize", &["c/e", "c/d"]).docs(),
         ["c/e", "c/d/b"]
     );
 }
@@ -106,7 +106,7 @@ fn links_are_followed_only_when_named() {
 #[test]
 fn compressed_files_are_decompressed() {
     let line = |id: &str| format!("{{\"id\":\"{id}\",\"text\":\"some words\"}}\n");
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         ("a.txt.gz", gz("some words")),
         ("b.zst", zst("some words")),
         ("c.jsonl.gz", gz(&line("c"))),
@@ -114,10 +114,10 @@ fn compressed_files_are_decompressed() {
         ("e.jsonl", line("e").into()),
     ]);
     let two_members = [gz("some "), gz("words")].concat();
-    work.write("f.gz", two_members);
-    work.write("g.zst", [zst("some "), zst("words")].concat());
-    work.write("unnamed", gz("some words"));
-    let ran = work.run("dedup-tokenize", &["."]);
+    dir.write("f.gz", two_members);
+    dir.write("g.zst", [zst("some "), zst("words")].concat());
+    dir.write("unnamed", gz("some words"));
+    let ran = dir.run("dedup-tokenize", &["."]);
     assert_eq!(
         ran.docs(),
         [
@@ -142,7 +142,7 @@ fn compressed_files_are_decompressed() {
     );
     for packed in [gz(&line("x")), zst(&line("x"))] {
         assert_eq!(
-            docs(&work.run_with("dedup-tokenize", &[], &packed).ok()),
+            docs(&dir.run_with("dedup-tokenize", &[], &packed).ok()),
             ["x"]
         );
     }
@@ -151,13 +151,13 @@ fn compressed_files_are_decompressed() {
 #[test]
 fn damaged_compressed_files_are_reported_and_the_others_are_read() {
     let whole = gz(&"some words ".repeat(1000));
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         ("a.gz", &whole[..whole.len() / 2]),
         ("b.zst", b"plain text".as_slice()),
         ("c.jsonl.zst", b"(\xb5/\xfdxxxx".as_slice()),
         ("d.txt", b"fine".as_slice()),
     ]);
-    let ran = work.run("dedup-tokenize", &["."]);
+    let ran = dir.run("dedup-tokenize", &["."]);
     assert_eq!((ran.code(), ran.docs()), (2, vec!["./d.txt".to_owned()]));
     let errors = ran.stderr();
     assert!(errors.contains("dedup-tokenize: ./a.gz: "), "{errors}");
@@ -179,11 +179,11 @@ fn a_damaged_ndjson_file_is_reported_and_the_others_are_read() {
         .map(|n| format!("{{\"id\":{n},\"text\":\"number {}\"}}\n", n * 7919 % 10_007))
         .collect();
     let whole = gz(&lines);
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         ("cut.jsonl.gz", &whole[..whole.len() / 2]),
         ("ok.jsonl", b"{\"id\":\"ok\",\"text\":\"x\"}\n"),
     ]);
-    let ran = work.run(
+    let ran = dir.run(
         "dedup-tokenize",
         &["--threads", "1", "cut.jsonl.gz", "ok.jsonl"],
     );
@@ -203,7 +203,7 @@ fn a_damaged_ndjson_file_is_reported_and_the_others_are_read() {
     );
     assert!(
         ran.0
-            == work
+            == dir
                 .run(
                     "dedup-tokenize",
                     &["--threads", "4", "cut.jsonl.gz", "ok.jsonl"]
@@ -214,25 +214,25 @@ fn a_damaged_ndjson_file_is_reported_and_the_others_are_read() {
 
 #[test]
 fn files_from_reads_a_list_of_files() {
-    let work = TestDir::with(&[("a", "x"), ("b\nb", "y"), ("c/d", "z")]);
-    work.write("list", "c\n\na\n");
-    work.write("list0", "b\nb\0a\0");
+    let dir = TestDir::with(&[("a", "x"), ("b\nb", "y"), ("c/d", "z")]);
+    dir.write("list", "c\n\na\n");
+    dir.write("list0", "b\nb\0a\0");
     assert_eq!(
-        work.run("dedup-tokenize", &["--files-from", "list"]).docs(),
+        dir.run("dedup-tokenize", &["--files-from", "list"]).docs(),
         ["c/d", "a"]
     );
     assert_eq!(
-        work.run("dedup-tokenize", &["--files-from", "list0", "-0"])
+        dir.run("dedup-tokenize", &["--files-from", "list0", "-0"])
             .docs(),
         ["b\nb", "a"]
     );
     assert_eq!(
-        work.run_with("dedup-tokenize", &["--files-from", "-"], b"a\n")
+        dir.run_with("dedup-tokenize", &["--files-from", "-"], b"a\n")
             .docs(),
         ["a"]
     );
     assert_eq!(
-        work.run("dedup-tokenize", &["a", "--files-from", "nolist"])
+        dir.run("dedup-tokenize", &["a", "--files-from", "nolist"])
             .stderr(),
         "dedup-tokenize: nolist: No such file or directory (os error 2)\n"
     );
@@ -240,8 +240,8 @@ fn files_from_reads_a_list_of_files() {
 
 #[test]
 fn a_list_that_cannot_be_read_ends_the_run() {
-    let work = TestDir::with(&[("a", "x"), ("c/d", "z")]);
-    let ran = work.shell("timeout 20 dedup-tokenize a --files-from c");
+    let dir = TestDir::with(&[("a", "x"), ("c/d", "z")]);
+    let ran = dir.shell("timeout 20 dedup-tokenize a --files-from c");
     assert_eq!(
         (ran.code(), ran.stderr().as_str()),
         (2, "dedup-tokenize: c: Is a directory (os error 21)\n")
@@ -250,15 +250,15 @@ fn a_list_that_cannot_be_read_ends_the_run() {
 
 #[test]
 fn stdin_is_a_file_list_or_a_document() {
-    let work = TestDir::with(&[("a", "x")]);
+    let dir = TestDir::with(&[("a", "x")]);
     let what =
         "stdin is the list of files, it cannot be a document as well; give the list as a file";
-    let ran = work.run_with("dedup-tokenize", &["--files-from", "-", "-"], b"a\n");
+    let ran = dir.run_with("dedup-tokenize", &["--files-from", "-", "-"], b"a\n");
     assert_eq!(
         (ran.code(), ran.stdout().as_str(), ran.stderr()),
         (2, "", format!("dedup-tokenize: {what}\n"))
     );
-    let ran = work.run_with("dedup-tokenize", &["--files-from", "-"], b"-\na\n");
+    let ran = dir.run_with("dedup-tokenize", &["--files-from", "-"], b"-\na\n");
     assert_eq!(
         (ran.code(), ran.docs(), ran.stderr()),
         (
@@ -271,18 +271,18 @@ fn stdin_is_a_file_list_or_a_document() {
 
 #[test]
 fn stdin_is_one_document_or_many_records() {
-    let work = TestDir::with(&[("a", "x")]);
+    let dir = TestDir::with(&[("a", "x")]);
     assert_eq!(
-        work.run_with("dedup-tokenize", &[], b"some text").docs(),
+        dir.run_with("dedup-tokenize", &[], b"some text").docs(),
         ["-"]
     );
     assert_eq!(
-        work.run_with("dedup-tokenize", &["a", "-"], b"some text")
+        dir.run_with("dedup-tokenize", &["a", "-"], b"some text")
             .docs(),
         ["a", "-"]
     );
     assert_eq!(
-        work.run_with(
+        dir.run_with(
             "dedup-tokenize",
             &[],
             b"{\"id\":1,\"text\":\"x\"}\n{\"text\":\"y\"}"
@@ -291,12 +291,12 @@ fn stdin_is_one_document_or_many_records() {
         ["1", "-:2"]
     );
     assert_eq!(
-        work.run_with("dedup-tokenize", &[], b"{ not json }\n")
+        dir.run_with("dedup-tokenize", &[], b"{ not json }\n")
             .docs(),
         ["-"]
     );
     assert_eq!(
-        work.run_with(
+        dir.run_with(
             "dedup-tokenize",
             &["--records", "text"],
             b"{\"id\":1,\"text\":\"x\"}"
@@ -305,7 +305,7 @@ fn stdin_is_one_document_or_many_records() {
         ["-"]
     );
     assert_eq!(
-        work.run_with(
+        dir.run_with(
             "dedup-tokenize",
             &["--records", "lines"],
             b"one\n\r\ntwo\r\n"
@@ -319,11 +319,11 @@ fn stdin_is_one_document_or_many_records() {
 /// is one.
 #[test]
 fn an_empty_stdin_is_no_document() {
-    let work = TestDir::with(&[("empty", "")]);
+    let dir = TestDir::with(&[("empty", "")]);
     let what =
         "no document was read; name files or directories that hold some, or write some to stdin";
     for (tool, arguments) in [("dedup-tokenize", &[][..]), ("dedup-blot", &["--binary"])] {
-        let ran = work.run(tool, arguments);
+        let ran = dir.run(tool, arguments);
         assert_eq!((ran.code(), ran.stderr()), (2, format!("{tool}: {what}\n")));
         assert_eq!(
             ran.accounts(),
@@ -335,11 +335,11 @@ fn an_empty_stdin_is_no_document() {
         );
     }
     assert_eq!(
-        docs(&work.run("dedup-tokenize", &["--records", "text"]).ok()),
+        docs(&dir.run("dedup-tokenize", &["--records", "text"]).ok()),
         ["-"]
     );
     assert_eq!(
-        docs(&work.run("dedup-tokenize", &["-", "empty"]).ok()),
+        docs(&dir.run("dedup-tokenize", &["-", "empty"]).ok()),
         ["empty"]
     );
 }
@@ -347,39 +347,38 @@ fn an_empty_stdin_is_no_document() {
 #[test]
 fn a_byte_order_mark_is_not_part_of_a_record() {
     let mark = |text: &str| [b"\xef\xbb\xbf", text.as_bytes()].concat();
-    let work = TestDir::with(&[("a.fa", mark(">one\nAC\n>two\nG\n"))]);
+    let dir = TestDir::with(&[("a.fa", mark(">one\nAC\n>two\nG\n"))]);
     let line = "{\"id\":1,\"text\":\"x\"}\n";
     assert_eq!(
-        docs(&work.run_with("dedup-tokenize", &[], &mark(line)).ok()),
+        docs(&dir.run_with("dedup-tokenize", &[], &mark(line)).ok()),
         ["1"]
     );
     assert_eq!(
         docs(
-            &work
-                .run("dedup-tokenize", &["--tokenizer", "dna", "a.fa"])
+            &dir.run("dedup-tokenize", &["--tokenizer", "dna", "a.fa"])
                 .ok()
         ),
         ["one", "two"]
     );
-    let lines = work.run_with(
+    let lines = dir.run_with(
         "dedup-tokenize",
         &["--records", "lines"],
         &mark("one\ntwo\n"),
     );
     assert_eq!(records(&lines.ok())[1]["bytes"], 3);
-    let tokens = work
+    let tokens = dir
         .run_with("dedup-tokenize", &[], line.as_bytes())
         .ok_text();
     assert_eq!(
-        work.run_with("dedup-tokenize", &[], &mark(&tokens))
+        dir.run_with("dedup-tokenize", &[], &mark(&tokens))
             .ok_text(),
         tokens
     );
     // The bytes of a text are unchanged, wherever it comes from.
-    work.write("a.txt", mark("word"));
+    dir.write("a.txt", mark("word"));
     for ran in [
-        work.run("dedup-tokenize", &["a.txt"]),
-        work.run_with("dedup-tokenize", &[], &mark("word")),
+        dir.run("dedup-tokenize", &["a.txt"]),
+        dir.run_with("dedup-tokenize", &[], &mark("word")),
     ] {
         assert_eq!(records(&ran.ok())[1]["bytes"], 7);
     }
@@ -387,8 +386,8 @@ fn a_byte_order_mark_is_not_part_of_a_record() {
 
 #[test]
 fn named_pipes_are_read_in_order() {
-    let work = TestDir::new();
-    let ran = work.shell(
+    let dir = TestDir::new();
+    let ran = dir.shell(
         "mkfifo p q; (yes '{\"text\":\"x\"}' | head -n 300000 > p; echo '{\"id\":\"last\",\"text\":\"y\"}' > q) & \
          timeout 60 dedup-tokenize --threads 4 p q | tail -n 2",
     );
@@ -412,11 +411,11 @@ fn ids_may_be_numbers() {
 
 #[test]
 fn id_and_text_fields_of_ndjson_can_be_named() {
-    let work = TestDir::with(&[(
+    let dir = TestDir::with(&[(
         "a.jsonl",
         "{\"name\":\"n\",\"body\":\"some words\",\"text\":1}\n\n{\"body\":\"\\u017eluť\"}\n",
     )]);
-    let ran = work.run(
+    let ran = dir.run(
         "dedup-tokenize",
         &["--id-field", "name", "--text-field", "body", "a.jsonl"],
     );
@@ -436,8 +435,8 @@ fn bad_lines_are_reported_and_the_others_are_read() {
         b"{\"id\":\"e\",\"text\":\"z\"}",
         b"{\"id\":\"f\",\"text\":\"\\ud800\"}",
     ];
-    let work = TestDir::with(&[("a.jsonl", lines.join(&b'\n'))]);
-    let ran = work.run("dedup-tokenize", &["a.jsonl"]);
+    let dir = TestDir::with(&[("a.jsonl", lines.join(&b'\n'))]);
+    let ran = dir.run("dedup-tokenize", &["a.jsonl"]);
     assert_eq!(
         (ran.code(), ran.docs()),
         (2, vec!["a".to_owned(), "e".to_owned()])
@@ -456,16 +455,15 @@ fn bad_lines_are_reported_and_the_others_are_read() {
         expected.map(|line| format!("dedup-tokenize: {line}"))
     );
     assert_eq!(
-        work.run("dedup-tokenize", &["--skip-bad", "a.jsonl"])
-            .code(),
+        dir.run("dedup-tokenize", &["--skip-bad", "a.jsonl"]).code(),
         0
     );
     assert!(
-        work.run("dedup-tokenize", &["--skip-bad", "a.jsonl"])
+        dir.run("dedup-tokenize", &["--skip-bad", "a.jsonl"])
             .stderr()
             .starts_with("dedup-tokenize: warning: a.jsonl:2: ")
     );
-    let quiet = work.run("dedup-tokenize", &["-q", "a.jsonl"]);
+    let quiet = dir.run("dedup-tokenize", &["-q", "a.jsonl"]);
     assert_eq!(
         (quiet.code(), quiet.stderr(), quiet.accounts().len()),
         (2, errors, 0)
@@ -474,12 +472,12 @@ fn bad_lines_are_reported_and_the_others_are_read() {
 
 #[test]
 fn text_that_is_not_utf8_is_reported_unless_lossy() {
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         ("a.txt", b"caf\xe9 au lait".as_slice()),
         ("b.txt", b"\xff\xfe\0\0x\0\0\0".as_slice()),
         ("c.txt", b"fine".as_slice()),
     ]);
-    let ran = work.run(
+    let ran = dir.run(
         "dedup-tokenize",
         &["--encoding", "utf-8", "a.txt", "b.txt", "c.txt"],
     );
@@ -489,7 +487,7 @@ fn text_that_is_not_utf8_is_reported_unless_lossy() {
         "dedup-tokenize: a.txt: not UTF-8 at byte 3; convert it with iconv, or name its --encoding, or read it with --lossy\n\
          dedup-tokenize: b.txt: left out: UTF-32; convert it with iconv -f UTF-32 -t UTF-8\n"
     );
-    let ran = work.run(
+    let ran = dir.run(
         "dedup-tokenize",
         &["--encoding", "utf-8", "--lossy", "--spans", "a.txt"],
     );
@@ -505,8 +503,8 @@ fn text_that_is_not_utf8_is_reported_unless_lossy() {
 
 #[test]
 fn missing_files_and_repeated_ids_are_reported() {
-    let work = TestDir::with(&[("a", "x")]);
-    let ran = work.run("dedup-tokenize", &["nothing", "a"]);
+    let dir = TestDir::with(&[("a", "x")]);
+    let ran = dir.run("dedup-tokenize", &["nothing", "a"]);
     assert_eq!(
         (ran.code(), ran.docs(), ran.stderr().as_str()),
         (
@@ -515,7 +513,7 @@ fn missing_files_and_repeated_ids_are_reported() {
             "dedup-tokenize: nothing: No such file or directory (os error 2)\n"
         )
     );
-    let ran = work.run("dedup-tokenize", &["a", "./a", "a"]);
+    let ran = dir.run("dedup-tokenize", &["a", "./a", "a"]);
     assert_eq!(
         (ran.code(), ran.docs()),
         (2, vec!["a".to_owned(), "./a".to_owned()])
@@ -529,13 +527,13 @@ fn missing_files_and_repeated_ids_are_reported() {
 #[test]
 fn file_names_that_are_not_utf8_are_reported() {
     use std::os::unix::ffi::OsStrExt;
-    let work = TestDir::with(&[("c/a", "x")]);
+    let dir = TestDir::with(&[("c/a", "x")]);
     std::fs::write(
-        work.path("c").join(std::ffi::OsStr::from_bytes(b"b\xff")),
+        dir.path("c").join(std::ffi::OsStr::from_bytes(b"b\xff")),
         "y",
     )
     .unwrap();
-    let ran = work.run("dedup-tokenize", &["c"]);
+    let ran = dir.run("dedup-tokenize", &["c"]);
     assert_eq!((ran.code(), ran.docs()), (2, vec!["c/a".to_owned()]));
     assert!(
         ran.stderr().contains("the file's name is not UTF-8"),
@@ -546,12 +544,12 @@ fn file_names_that_are_not_utf8_are_reported() {
 
 #[test]
 fn each_fasta_record_is_a_document() {
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         ("a.fa", ">one first\nACGT\nAC\n>two\n\n>\nGG"),
         ("b.fa.gz", ""),
     ]);
-    work.write("b.fa.gz", gz(">three\nTT\n"));
-    let ran = work.run(
+    dir.write("b.fa.gz", gz(">three\nTT\n"));
+    let ran = dir.run(
         "dedup-tokenize",
         &[
             "--records",
@@ -569,11 +567,11 @@ fn each_fasta_record_is_a_document() {
         "[[0,1],[1,2],[2,3],[3,4],[5,6],[6,7]]"
     );
     assert_eq!(
-        work.run("dedup-tokenize", &["--tokenizer", "dna", "a.fa"])
+        dir.run("dedup-tokenize", &["--tokenizer", "dna", "a.fa"])
             .docs(),
         ["one", "two", "a.fa:6"]
     );
-    let ran = work.run_with("dedup-tokenize", &["--records", "fasta"], b"ACGT\n>x\nA\n");
+    let ran = dir.run_with("dedup-tokenize", &["--records", "fasta"], b"ACGT\n>x\nA\n");
     assert_eq!((ran.code(), ran.docs()), (2, vec!["x".to_owned()]));
     assert_eq!(
         ran.stderr(),
@@ -583,8 +581,8 @@ fn each_fasta_record_is_a_document() {
 
 #[test]
 fn fasta_names_that_are_not_utf8_are_reported_unless_lossy() {
-    let work = TestDir::with(&[("a.fa", b">caf\xe9 x\nAC\n>two\nGG\n")]);
-    let ran = work.run("dedup-tokenize", &["--records", "fasta", "a.fa"]);
+    let dir = TestDir::with(&[("a.fa", b">caf\xe9 x\nAC\n>two\nGG\n")]);
+    let ran = dir.run("dedup-tokenize", &["--records", "fasta", "a.fa"]);
     assert_eq!((ran.code(), ran.docs()), (2, vec!["two".to_owned()]));
     assert_eq!(
         ran.stderr(),
@@ -592,8 +590,7 @@ fn fasta_names_that_are_not_utf8_are_reported_unless_lossy() {
     );
     assert_eq!(
         docs(
-            &work
-                .run("dedup-tokenize", &["--records", "fasta", "--lossy", "a.fa"])
+            &dir.run("dedup-tokenize", &["--records", "fasta", "--lossy", "a.fa"])
                 .ok()
         ),
         ["caf?", "two"]
@@ -603,11 +600,10 @@ fn fasta_names_that_are_not_utf8_are_reported_unless_lossy() {
 #[test]
 fn large_documents_and_many_lines_are_read() {
     let text = "The quick brown fox jumps over the lazy dog. ".repeat(300_000);
-    let work = TestDir::with(&[("large.txt", &text)]);
+    let dir = TestDir::with(&[("large.txt", &text)]);
     assert_eq!(
         records(
-            &work
-                .run("dedup-blot", &["--select", "mod:1000000", "large.txt"])
+            &dir.run("dedup-blot", &["--select", "mod:1000000", "large.txt"])
                 .ok()
         )[1]["tokens"],
         2_700_000
@@ -620,8 +616,8 @@ fn large_documents_and_many_lines_are_read() {
             )
         })
         .collect();
-    work.write("many.jsonl", &lines);
-    let ran = work.run("dedup-tokenize", &["many.jsonl"]);
+    dir.write("many.jsonl", &lines);
+    let ran = dir.run("dedup-tokenize", &["many.jsonl"]);
     assert_eq!(
         ran.docs(),
         (0..50_000).map(|n| n.to_string()).collect::<Vec<_>>()

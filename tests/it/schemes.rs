@@ -10,24 +10,24 @@ const MISREAD: &str = "Tbe old Iighthouse kceper cl1mbed the narrow sta irs eve 
 const OTHER: &str = "Nothing grows in this garden but thistles, nettles and a single apple tree which has not borne any fruit for twenty years";
 
 fn library(scheme: &str) -> TestDir {
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         ("c/source.txt", SOURCE),
         ("c/other.txt", OTHER),
         ("reworded.txt", REWORDED),
         ("misread.txt", MISREAD),
     ]);
-    work.run(
+    dir.run(
         "dedup-index",
         &["build", "-q", "-o", "i", "--scheme", scheme, "c"],
     )
     .ok();
-    work.run("dedup-index", &["verify", "i"]).ok();
-    work
+    dir.run("dedup-index", &["verify", "i"]).ok();
+    dir
 }
 
 /// The documents found for a query, and the number of shared blots.
-fn found(work: &TestDir, document: &str) -> Vec<(String, u64)> {
-    let ran = work.run("dedup-query", &["i", document]);
+fn found(dir: &TestDir, document: &str) -> Vec<(String, u64)> {
+    let ran = dir.run("dedup-query", &["i", document]);
     records(&ran.0.stdout)
         .iter()
         .map(|found| {
@@ -50,9 +50,9 @@ fn each_scheme_finds_its_kind_of_copy() {
         ("ordered,context:3", true, true),
         ("ordered:8,letters:14/winnow:3", false, true),
     ] {
-        let work = library(scheme);
+        let dir = library(scheme);
         let is_found = |document: &str| {
-            found(&work, document)
+            found(&dir, document)
                 .iter()
                 .map(|found| found.0.clone())
                 .collect::<Vec<_>>()
@@ -63,7 +63,7 @@ fn each_scheme_finds_its_kind_of_copy() {
             (finds_reworded, finds_misread),
             "{scheme}"
         );
-        work.shell("cp c/source.txt whole.txt").ok();
+        dir.shell("cp c/source.txt whole.txt").ok();
         assert!(is_found("whole.txt"), "{scheme}");
     }
 }
@@ -83,19 +83,18 @@ fn a_query_uses_all_schemes_of_the_index() {
 
 #[test]
 fn the_text_of_a_blot_is_shown_for_every_scheme() {
-    let work = library("ordered:4,spaced:1101,context:2,letters:12");
+    let dir = library("ordered:4,spaced:1101,context:2,letters:12");
     let lines = records(
-        &work
-            .run(
-                "dedup-blot",
-                &[
-                    "--scheme",
-                    "ordered:4,spaced:1101,context:2,letters:12",
-                    "--positions",
-                    "c/source.txt",
-                ],
-            )
-            .ok(),
+        &dir.run(
+            "dedup-blot",
+            &[
+                "--scheme",
+                "ordered:4,spaced:1101,context:2,letters:12",
+                "--positions",
+                "c/source.txt",
+            ],
+        )
+        .ok(),
     );
     let (blots, positions) = (
         lines[1]["blots"].as_array().unwrap(),
@@ -105,8 +104,7 @@ fn the_text_of_a_blot_is_shown_for_every_scheme() {
     let mut texts: BTreeMap<u64, Vec<String>> = BTreeMap::new();
     for (blot, position) in blots.iter().zip(positions) {
         let shown = records(
-            &work
-                .run("dedup-query", &["blot", "i", blot.as_str().unwrap()])
+            &dir.run("dedup-query", &["blot", "i", blot.as_str().unwrap()])
                 .ok(),
         );
         let text = shown
@@ -157,8 +155,8 @@ fn bytes_of(index: &Path) -> BTreeMap<String, Vec<u8>> {
 
 #[test]
 fn every_way_to_build_gives_the_same_index_of_several_schemes() {
-    let work = library("ordered:3,sorted,context,letters:8/winnow:4");
-    let expected = bytes_of(&work.path("i"));
+    let dir = library("ordered:3,sorted,context,letters:8/winnow:4");
+    let expected = bytes_of(&dir.path("i"));
     for (name, line) in [
         (
             "tokens",
@@ -181,14 +179,14 @@ fn every_way_to_build_gives_the_same_index_of_several_schemes() {
             "dedup-index build -o threads --threads 8 --memory 1 --scheme ordered:3,sorted,context,letters:8/winnow:4 c",
         ),
     ] {
-        work.shell(&format!("set -o pipefail; {line}")).ok();
-        assert!(bytes_of(&work.path(name)) == expected, "{name}");
+        dir.shell(&format!("set -o pipefail; {line}")).ok();
+        assert!(bytes_of(&dir.path(name)) == expected, "{name}");
     }
     // Documents that are added or queried use the schemes of the index.
-    work.write("c/third.txt", SOURCE.replace("lamp", "lantern"));
-    work.run("dedup-index", &["add", "-q", "i", "c/third.txt"])
+    dir.write("c/third.txt", SOURCE.replace("lamp", "lantern"));
+    dir.run("dedup-index", &["add", "-q", "i", "c/third.txt"])
         .ok();
-    work.run(
+    dir.run(
         "dedup-index",
         &[
             "build",
@@ -202,7 +200,7 @@ fn every_way_to_build_gives_the_same_index_of_several_schemes() {
     )
     .ok();
     let dumps = ["i", "all"].map(|index| {
-        let mut lines: Vec<_> = work
+        let mut lines: Vec<_> = dir
             .run("dedup-index", &["dump", index])
             .ok_text()
             .lines()
@@ -216,17 +214,17 @@ fn every_way_to_build_gives_the_same_index_of_several_schemes() {
 
 #[test]
 fn spans_cover_only_verbatim_text() {
-    let work = library("context:3,ordered:8");
-    let spans = |index: &str| work.run("dedup-extract", &["spans", index, "c"]);
-    work.run("dedup-index", &["build", "-q", "-o", "plain", "c"])
+    let dir = library("context:3,ordered:8");
+    let spans = |index: &str| dir.run("dedup-extract", &["spans", index, "c"]);
+    dir.run("dedup-index", &["build", "-q", "-o", "plain", "c"])
         .ok();
-    work.write("c/copy.txt", format!("{SOURCE}. {REWORDED}"));
+    dir.write("c/copy.txt", format!("{SOURCE}. {REWORDED}"));
     for index in ["i", "plain"] {
-        work.run("dedup-index", &["add", "-q", index, "c/copy.txt"])
+        dir.run("dedup-index", &["add", "-q", index, "c/copy.txt"])
             .ok();
     }
     assert_eq!(spans("i").ok_text(), spans("plain").ok_text());
-    work.run(
+    dir.run(
         "dedup-index",
         &["build", "-q", "-o", "reworded", "--scheme", "context", "c"],
     )
@@ -241,7 +239,7 @@ fn spans_cover_only_verbatim_text() {
 
 #[test]
 fn contradictory_schemes_are_refused() {
-    let work = library("context:3");
+    let dir = library("context:3");
     for (line, expected) in [
         (
             "dedup-blot --scheme contxt c",
@@ -273,7 +271,7 @@ fn contradictory_schemes_are_refused() {
             "word@18.0 ordered:8:32 all",
         ),
     ] {
-        let ran = work.shell(line);
+        let ran = dir.shell(line);
         assert_eq!(ran.code(), 2, "{line}");
         assert!(ran.stderr().contains(expected), "{line}: {}", ran.stderr());
     }
@@ -286,10 +284,10 @@ proptest! {
     /// scheme.
     #[test]
     fn several_schemes_give_the_union_of_their_blots(words in prop::collection::vec("[a-d]{1,6}|[0-9]{1,2}|é[a-c]{3,5}|漢|字", 0..60)) {
-        let work = TestDir::new();
-        work.write("d.txt", words.join(" "));
+        let dir = TestDir::new();
+        dir.write("d.txt", words.join(" "));
         let blots = |scheme: &str| -> Vec<(u64, String)> {
-            let lines = records(&work.run("dedup-blot", &["--scheme", scheme, "--positions", "d.txt"]).ok());
+            let lines = records(&dir.run("dedup-blot", &["--scheme", scheme, "--positions", "d.txt"]).ok());
             let list = |name: &str| lines[1][name].as_array().unwrap().clone();
             list("positions").iter().zip(list("blots")).map(|(at, blot)| (at.as_u64().unwrap(), blot.as_str().unwrap().to_owned())).collect()
         };

@@ -8,13 +8,13 @@ use std::{fs, process::Command};
 const COPY: &str = "The keeper of the light wrote every evening into a large black book what ships had passed and how the wind had turned since noon.";
 
 /// Runs a script of scripts/evaluate with its own cache and shared directory.
-fn script(work: &TestDir, name: &str, arguments: &[&str]) -> RunResult {
+fn script(dir: &TestDir, name: &str, arguments: &[&str]) -> RunResult {
     let mut command = Command::new(root().join("scripts/evaluate").join(name));
-    command.args(arguments).current_dir(work.dir.path());
+    command.args(arguments).current_dir(dir.temp.path());
     command
         .env("DEDUP_BIN", cargo_bin("dedup-query").parent().unwrap())
-        .env("DEDUP_CACHE", work.path("cache"))
-        .env("DEDUP_SHARED", work.path("shared"));
+        .env("DEDUP_CACHE", dir.path("cache"))
+        .env("DEDUP_SHARED", dir.path("shared"));
     RunResult(command.output().unwrap())
 }
 
@@ -30,7 +30,7 @@ fn with_archive() -> TestDir {
          source_reference=\"source-document1.txt\" source_offset=\"{from}\" source_length=\"{length}\" /></document>",
         length = COPY.len()
     );
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         (
             "pan-13-train/susp/suspicious-document1.txt",
             suspicious.as_str(),
@@ -46,18 +46,18 @@ fn with_archive() -> TestDir {
         ),
         ("shared/corpora/README", ""),
     ]);
-    work.shell(
+    dir.shell(
         "tar --zstd -cf shared/corpora/pan13-train.tar.zst pan-13-train && rm -r pan-13-train",
     )
     .ok();
-    work
+    dir
 }
 
 #[test]
 fn a_section_without_its_corpus_is_skipped_with_a_message() {
-    let work = TestDir::new();
+    let dir = TestDir::new();
     let sections = ["lengths", "damaged", "passages", "sources", "calibrate"];
-    let ran = script(&work, "all", &sections);
+    let ran = script(&dir, "all", &sections);
     assert_eq!(
         (ran.code(), ran.stdout().as_str()),
         (0, ""),
@@ -65,8 +65,8 @@ fn a_section_without_its_corpus_is_skipped_with_a_message() {
         ran.stderr()
     );
     let looked_at = (
-        work.path("cache/pan13/pan-13-train"),
-        work.path("shared/corpora/pan13-train.tar.zst"),
+        dir.path("cache/pan13/pan-13-train"),
+        dir.path("shared/corpora/pan13-train.tar.zst"),
     );
     let why = format!(
         "no plagiarism corpus in {}, nor {};",
@@ -82,7 +82,7 @@ fn a_section_without_its_corpus_is_skipped_with_a_message() {
         );
     }
     for name in ["damaged", "passages", "sources", "calibrate"] {
-        let ran = script(&work, name, &[]);
+        let ran = script(&dir, name, &[]);
         assert_eq!((ran.code(), ran.stdout().as_str()), (0, ""), "{name}");
         assert!(
             ran.stderr()
@@ -95,8 +95,8 @@ fn a_section_without_its_corpus_is_skipped_with_a_message() {
 
 #[test]
 fn the_plagiarism_corpus_is_unpacked_into_the_cache() {
-    let work = with_archive();
-    let table = script(&work, "all", &["passages"]).ok_text();
+    let dir = with_archive();
+    let table = script(&dir, "all", &["passages"]).ok_text();
     let row = table
         .lines()
         .find(|line| line.starts_with("| 02-no-obfuscation | 1 | 1 | 1.0000 |"))
@@ -108,10 +108,10 @@ fn the_plagiarism_corpus_is_unpacked_into_the_cache() {
         "{table}"
     );
     // After unpacking, the archive is not needed, and the cache has no other files.
-    fs::remove_dir_all(work.path("shared")).unwrap();
-    let again = script(&work, "passages", &[]).ok_text();
+    fs::remove_dir_all(dir.path("shared")).unwrap();
+    let again = script(&dir, "passages", &[]).ok_text();
     assert!(again.contains("1 pairs in "), "{again}");
-    let names: Vec<_> = fs::read_dir(work.path("cache/pan13"))
+    let names: Vec<_> = fs::read_dir(dir.path("cache/pan13"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name())
         .collect();

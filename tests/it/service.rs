@@ -19,13 +19,13 @@ pub struct Server {
     /// The address in the readiness line.
     pub address: String,
     pub entries: u64,
-    told: BufReader<ChildStderr>,
+    stderr: BufReader<ChildStderr>,
 }
 
 impl Server {
     /// Starts a server and waits until it is ready.
-    pub fn start(work: &TestDir, arguments: &[&str]) -> Self {
-        Self::of(work.command("dedup-query", arguments))
+    pub fn start(dir: &TestDir, arguments: &[&str]) -> Self {
+        Self::of(dir.command("dedup-query", arguments))
     }
 
     fn of(mut command: Command) -> Self {
@@ -34,15 +34,15 @@ impl Server {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let told = BufReader::new(child.stderr.take().unwrap());
+        let stderr = BufReader::new(child.stderr.take().unwrap());
         let mut server = Self {
             child,
             address: String::new(),
             entries: 0,
-            told,
+            stderr,
         };
         loop {
-            let line = server.told();
+            let line = server.next_message();
             assert!(!line.is_empty(), "{command:?} ended");
             if let Some(rest) = line.strip_prefix("dedup-query: listening on ") {
                 let (address, entries) = rest.trim_end().rsplit_once(", ").unwrap();
@@ -54,9 +54,9 @@ impl Server {
     }
 
     /// A server with the usual options on a Unix socket.
-    pub fn unix(work: &TestDir, more: &[&str]) -> Self {
+    pub fn unix(dir: &TestDir, more: &[&str]) -> Self {
         Self::start(
-            work,
+            dir,
             &[
                 &[
                     "serve",
@@ -73,9 +73,9 @@ impl Server {
         )
     }
 
-    pub fn connect(&self, work: &TestDir) -> Client {
+    pub fn connect(&self, dir: &TestDir) -> Client {
         match self.address.split_once(':').unwrap() {
-            ("unix", path) => Client::over(UnixStream::connect(work.path(path)).unwrap()),
+            ("unix", path) => Client::over(UnixStream::connect(dir.path(path)).unwrap()),
             (_, host) => {
                 let stream = TcpStream::connect(host).unwrap();
                 stream.set_nodelay(true).unwrap();
@@ -104,15 +104,15 @@ impl Server {
     }
 
     pub fn wait(mut self) -> (Option<i32>, String) {
-        let mut told = String::new();
-        self.told.read_to_string(&mut told).unwrap();
-        (self.child.wait().unwrap().code(), told)
+        let mut stderr = String::new();
+        self.stderr.read_to_string(&mut stderr).unwrap();
+        (self.child.wait().unwrap().code(), stderr)
     }
 
     /// The next line on stderr.
-    pub fn told(&mut self) -> String {
+    pub fn next_message(&mut self) -> String {
         let mut line = String::new();
-        self.told.read_line(&mut line).unwrap();
+        self.stderr.read_line(&mut line).unwrap();
         line
     }
 }
@@ -219,9 +219,9 @@ fn answers_without_server(lines: &str, more: &[&str]) -> String {
 #[test]
 fn many_clients_get_the_answers_each_would_get_alone() {
     for listen in ["unix:s", "tcp:127.0.0.1:0"] {
-        let work = TestDir::new();
+        let dir = TestDir::new();
         let server = Server::start(
-            &work,
+            &dir,
             &[
                 "serve",
                 "--history",
@@ -232,10 +232,10 @@ fn many_clients_get_the_answers_each_would_get_alone() {
                 listen,
             ],
         );
-        let idle: Vec<_> = (0..20).map(|_| server.connect(&work)).collect();
+        let idle: Vec<_> = (0..20).map(|_| server.connect(&dir)).collect();
         thread::scope(|scope| {
             for who in 0..8 {
-                let (client, lines) = (server.connect(&work), documents(who, 600));
+                let (client, lines) = (server.connect(&dir), documents(who, 600));
                 scope.spawn(move || {
                     assert!(
                         client.ask_all(&lines) == answers_without_server(&lines, &[]),
@@ -246,9 +246,9 @@ fn many_clients_get_the_answers_each_would_get_alone() {
         });
         drop(idle);
         assert_eq!(server.end("TERM"), (Some(0), String::new()));
-        assert!(!work.path("s").exists());
+        assert!(!dir.path("s").exists());
         // The server's history is an ordinary history with all documents.
-        let server = Server::unix(&work, &["--no-add"]);
+        let server = Server::unix(&dir, &["--no-add"]);
         assert_eq!(server.entries, 8 * 600);
         assert_eq!(server.end("INT").0, Some(0));
     }
@@ -258,8 +258,8 @@ fn many_clients_get_the_answers_each_would_get_alone() {
 /// each document is answered in order, or not at all.
 #[test]
 fn long_and_short_documents_are_answered_in_order() {
-    let work = TestDir::new();
-    let server = Server::unix(&work, &["--threads", "3"]);
+    let dir = TestDir::new();
+    let server = Server::unix(&dir, &["--threads", "3"]);
     let lengthen = |who: usize, number: usize, line: &str| {
         let more = (0..[0, 3, 400, 0, 20_000][number % 5])
             .map(|n| format!("more{who}x{number}x{n} "))
@@ -275,7 +275,7 @@ fn long_and_short_documents_are_answered_in_order() {
     };
     thread::scope(|scope| {
         for who in 0..3 {
-            let (client, lines) = (server.connect(&work), lines(who));
+            let (client, lines) = (server.connect(&dir), lines(who));
             scope.spawn(move || {
                 assert!(
                     client.ask_all(&lines) == answers_without_server(&lines, &[]),
@@ -284,7 +284,7 @@ fn long_and_short_documents_are_answered_in_order() {
             });
         }
     });
-    let mut client = server.connect(&work);
+    let mut client = server.connect(&dir);
     let (mut output, expected) = (client.output, answers_without_server(&lines(3), &[]));
     let sender = thread::spawn(move || drop(output.write_all(lines(3).as_bytes())));
     let mut answers = String::new();
@@ -295,20 +295,20 @@ fn long_and_short_documents_are_answered_in_order() {
     assert!(expected.starts_with(&answers) && answers.ends_with('\n'));
     assert_eq!(server.wait(), (Some(0), String::new()));
     assert_eq!(
-        Server::unix(&work, &["--no-add"]).entries as usize,
+        Server::unix(&dir, &["--no-add"]).entries as usize,
         3 * 150 + answers.lines().count()
     );
 }
 
 #[test]
 fn prints_streams_and_control_requests_are_answered() {
-    let work = TestDir::with(&[("a", "Lorem, ipsum!"), ("b", "...")]);
-    let server = Server::unix(&work, &["--top", "2"]);
+    let dir = TestDir::with(&[("a", "Lorem, ipsum!"), ("b", "...")]);
+    let server = Server::unix(&dir, &["--top", "2"]);
     assert_eq!(
-        fs::metadata(work.path("s")).unwrap().permissions().mode() & 0o777,
+        fs::metadata(dir.path("s")).unwrap().permissions().mode() & 0o777,
         0o600
     );
-    let mut client = server.connect(&work);
+    let mut client = server.connect(&dir);
     let hello = |entries: u64| {
         format!(
             "{{\"hello\":1,\"scheme\":\"word@18.0 minhash:256@2\",\"buckets\":[0,256],\"entries\":{entries},\"min_similarity\":0.9,\"top\":2}}\n"
@@ -316,11 +316,11 @@ fn prints_streams_and_control_requests_are_answered() {
     };
     assert_eq!(client.ask("{\"hello\":1}"), hello(0));
     // A whole stream of prints: its header and its end get no answer.
-    let stream = work
+    let stream = dir
         .run("dedup-blot", &["--scheme", "minhash:256", "a", "b"])
         .ok_text();
     assert_eq!(
-        server.connect(&work).ask_all(&stream),
+        server.connect(&dir).ask_all(&stream),
         "{\"doc\":\"a\",\"best\":null,\"matches\":[]}\n{\"doc\":\"b\",\"best\":null,\"matches\":[]}\n"
     );
     let found = |id: &str| {
@@ -349,8 +349,8 @@ fn prints_streams_and_control_requests_are_answered() {
     );
     assert_eq!(server.end("TERM").0, Some(0));
     // A read-only server adds nothing, whatever the request says.
-    let server = Server::unix(&work, &["--no-add"]);
-    let mut client = server.connect(&work);
+    let server = Server::unix(&dir, &["--no-add"]);
+    let mut client = server.connect(&dir);
     assert_eq!(
         client.ask(r#"{"id":"n","text":"some other"}"#),
         "{\"doc\":\"n\",\"best\":null}\n"
@@ -367,10 +367,10 @@ fn prints_streams_and_control_requests_are_answered() {
 
 #[test]
 fn invalid_lines_are_answered_in_order() {
-    let work = TestDir::new();
-    let server = Server::unix(&work, &[]);
+    let dir = TestDir::new();
+    let server = Server::unix(&dir, &[]);
     let lines = "{\"id\":\"a\",\"text\":\"one two\"}\nno JSON\n\n{\"id\":\"b\"}\n{\"id\":\"c\",\"text\":\"one two\"}\r\n{\"id\":\"d\",\"text\":\"\u{e9}\"}";
-    let answers = server.connect(&work).ask_all(lines);
+    let answers = server.connect(&dir).ask_all(lines);
     let expected = r#"{"doc":"a","best":null}
 {"error":"line 2: not JSON: expected ident at column 2"}
 {"error":"line 4: no field 'text' with a text"}
@@ -378,7 +378,7 @@ fn invalid_lines_are_answered_in_order() {
 {"doc":"d","best":null}
 "#;
     assert_eq!(answers, expected);
-    let mut client = server.connect(&work);
+    let mut client = server.connect(&dir);
     client
         .output
         .write_all(b"{\"id\":\"x\",\"text\":\"\xff\"}\n")
@@ -396,9 +396,9 @@ fn invalid_lines_are_answered_in_order() {
 
 #[test]
 fn a_line_above_the_limit_closes_the_connection() {
-    let work = TestDir::new();
-    let server = Server::unix(&work, &[]);
-    let mut client = server.connect(&work);
+    let dir = TestDir::new();
+    let server = Server::unix(&dir, &[]);
+    let mut client = server.connect(&dir);
     assert_eq!(
         client.ask(r#"{"id":"a","text":"one"}"#),
         "{\"doc\":\"a\",\"best\":null}\n"
@@ -411,7 +411,7 @@ fn a_line_above_the_limit_closes_the_connection() {
         "{\"error\":\"line 2: more than 67108864 bytes in a line; the connection is closed\"}\n"
     );
     assert_eq!(
-        server.connect(&work).ask(r#"{"id":"b","text":"two"}"#),
+        server.connect(&dir).ask(r#"{"id":"b","text":"two"}"#),
         "{\"doc\":\"b\",\"best\":null}\n"
     );
 }
@@ -419,9 +419,9 @@ fn a_line_above_the_limit_closes_the_connection() {
 #[test]
 fn a_client_that_never_reads_blocks_only_itself() {
     for listen in ["unix:s", "tcp:127.0.0.1:0"] {
-        let work = TestDir::new();
+        let dir = TestDir::new();
         let server = Server::start(
-            &work,
+            &dir,
             &[
                 "serve",
                 "--history",
@@ -434,7 +434,7 @@ fn a_client_that_never_reads_blocks_only_itself() {
         );
         let mut slow: Box<dyn Write> = match server.address.split_once(':').unwrap() {
             ("unix", path) => {
-                let slow = UnixStream::connect(work.path(path)).unwrap();
+                let slow = UnixStream::connect(dir.path(path)).unwrap();
                 slow.set_nonblocking(true).unwrap();
                 Box::new(slow)
             }
@@ -451,7 +451,7 @@ fn a_client_that_never_reads_blocks_only_itself() {
         // Sends until the server stops reading. Meanwhile and afterwards other clients are answered
         // at once.
         let (mut sent, mut waits) = (0, 0);
-        let mut other = server.connect(&work);
+        let mut other = server.connect(&dir);
         while waits < 50 {
             match slow.write(line.as_bytes()) {
                 Ok(count) => (sent, waits) = (sent + count, 0),
@@ -478,17 +478,17 @@ fn a_client_that_never_reads_blocks_only_itself() {
 /// rest.
 #[test]
 fn half_a_line_blocks_only_its_client() {
-    let work = TestDir::new();
-    let server = Server::unix(&work, &["--client-memory", "1M"]);
-    let mut idle = server.connect(&work);
+    let dir = TestDir::new();
+    let server = Server::unix(&dir, &["--client-memory", "1M"]);
+    let mut idle = server.connect(&dir);
     idle.send("{\"id\":\"i\",\"text\":\"some");
     // Another client uses most of the memory for long lines.
-    let mut long = server.connect(&work);
+    let mut long = server.connect(&dir);
     long.send(&format!(
         "{{\"id\":\"l\",\"text\":\"{}",
         "long ".repeat(120_000)
     ));
-    let mut other = server.connect(&work);
+    let mut other = server.connect(&dir);
     for number in 0..50 {
         let id = format!("o{number}");
         assert_eq!(
@@ -497,7 +497,7 @@ fn half_a_line_blocks_only_its_client() {
         );
     }
     // A third client gets no memory for its line.
-    let mut more = server.connect(&work);
+    let mut more = server.connect(&dir);
     let _ = more
         .output
         .write_all(format!("{{\"id\":\"m\",\"text\":\"{}", "more ".repeat(200_000)).as_bytes());
@@ -510,7 +510,7 @@ fn half_a_line_blocks_only_its_client() {
     // Now there is memory again.
     let line = format!("{{\"id\":\"m\",\"text\":\"{}\"}}", "more ".repeat(120_000));
     assert_eq!(
-        server.connect(&work).ask(&line),
+        server.connect(&dir).ask(&line),
         "{\"doc\":\"m\",\"best\":null}\n"
     );
     assert_eq!(server.end("TERM").0, Some(0));
@@ -518,18 +518,18 @@ fn half_a_line_blocks_only_its_client() {
 
 #[test]
 fn ids_above_the_length_limit_are_refused() {
-    let work = TestDir::new();
-    let server = Server::unix(&work, &[]);
+    let dir = TestDir::new();
+    let server = Server::unix(&dir, &[]);
     let (id, longer) = ("i".repeat(65_536), "i".repeat(65_537));
-    let mut client = server.connect(&work);
-    let told = "an id of 65537 bytes, 65536 is the most; give it a shorter one";
+    let mut client = server.connect(&dir);
+    let stderr = "an id of 65537 bytes, 65536 is the most; give it a shorter one";
     assert_eq!(
         client.ask(&format!("{{\"id\":\"{longer}\",\"text\":\"one\"}}")),
-        format!("{{\"error\":\"line 1: {told}\"}}\n")
+        format!("{{\"error\":\"line 1: {stderr}\"}}\n")
     );
     assert_eq!(
         client.ask(&format!("{{\"remove\":\"{longer}\"}}")),
-        format!("{{\"error\":\"line 2: {told}\"}}\n")
+        format!("{{\"error\":\"line 2: {stderr}\"}}\n")
     );
     assert_eq!(
         client.ask(&format!("{{\"id\":\"{id}\",\"text\":\"one\"}}")),
@@ -542,7 +542,7 @@ fn ids_above_the_length_limit_are_refused() {
     assert_eq!(server.end("TERM").0, Some(0));
     let lines =
         format!("{{\"id\":\"{longer}\",\"text\":\"one\"}}\n{{\"id\":\"b\",\"text\":\"two\"}}\n");
-    let ran = work.run_with(
+    let ran = dir.run_with(
         "dedup-query",
         &["history", "h", "--min-similarity", "1"],
         lines.as_bytes(),
@@ -551,15 +551,15 @@ fn ids_above_the_length_limit_are_refused() {
         (ran.code(), ran.stdout().as_str()),
         (2, "{\"doc\":\"b\",\"best\":null}\n")
     );
-    assert_eq!(ran.stderr(), format!("dedup-query: stdin:1: {told}\n"));
+    assert_eq!(ran.stderr(), format!("dedup-query: stdin:1: {stderr}\n"));
 }
 
 /// A client whose machine disappeared must not occupy its slot forever: TCP keepalive is on.
 #[test]
 fn tcp_connections_use_keepalive() {
-    let work = TestDir::new();
+    let dir = TestDir::new();
     let server = Server::start(
-        &work,
+        &dir,
         &[
             "serve",
             "--history",
@@ -570,7 +570,7 @@ fn tcp_connections_use_keepalive() {
             "tcp:127.0.0.1:0",
         ],
     );
-    let mut client = server.connect(&work);
+    let mut client = server.connect(&dir);
     assert!(client.ask("{\"hello\":1}").starts_with("{\"hello\":1,"));
     let Ok(table) = fs::read_to_string("/proc/net/tcp") else {
         return eprintln!("no table of connections here: skipped");
@@ -599,12 +599,12 @@ fn tcp_connections_use_keepalive() {
 /// everything that was answered is there.
 #[test]
 fn a_signal_while_segments_are_written_loses_nothing() {
-    let work = TestDir::new();
+    let dir = TestDir::new();
     for sync in ["never", "100ms"] {
-        let _ = fs::remove_dir_all(work.path("h"));
-        let server = Server::unix(&work, &["--file-entries", "20", "--sync-every", sync]);
+        let _ = fs::remove_dir_all(dir.path("h"));
+        let server = Server::unix(&dir, &["--file-entries", "20", "--sync-every", sync]);
         let lines = documents(3, 1500);
-        let mut client = server.connect(&work);
+        let mut client = server.connect(&dir);
         let mut output = client.output;
         let sender = thread::spawn(move || drop(output.write_all(lines.as_bytes())));
         for _ in 0..700 {
@@ -615,11 +615,11 @@ fn a_signal_while_segments_are_written_loses_nothing() {
         client.input.read_to_string(&mut rest).unwrap();
         sender.join().unwrap();
         assert_eq!(server.wait(), (Some(0), String::new()));
-        assert!(!work.path("h/lock").exists());
+        assert!(!dir.path("h/lock").exists());
         let entries = 700 + rest.lines().count() as u64;
-        assert_eq!(Server::unix(&work, &["--no-add"]).entries, entries);
+        assert_eq!(Server::unix(&dir, &["--no-add"]).entries, entries);
         // The next server removes leftovers and continues; at the end no file is left over.
-        let server = Server::unix(&work, &["--file-entries", "20"]);
+        let server = Server::unix(&dir, &["--file-entries", "20"]);
         assert_eq!(server.entries, entries);
         assert_eq!(server.end("TERM"), (Some(0), String::new()));
     }
@@ -627,9 +627,9 @@ fn a_signal_while_segments_are_written_loses_nothing() {
 
 #[test]
 fn the_history_holds_exactly_the_answered_documents() {
-    let work = TestDir::new();
-    let server = Server::unix(&work, &[]);
-    let mut client = server.connect(&work);
+    let dir = TestDir::new();
+    let server = Server::unix(&dir, &[]);
+    let mut client = server.connect(&dir);
     let lines = documents(1, 5000);
     let mut output = client.output;
     let sender = thread::spawn(move || drop(output.write_all(lines.as_bytes())));
@@ -650,7 +650,7 @@ fn the_history_holds_exactly_the_answered_documents() {
         rest.ends_with('\n') && answered.iter().all(|answer| answer["error"].is_null()),
         "{rest}"
     );
-    let server = Server::unix(&work, &["--no-add"]);
+    let server = Server::unix(&dir, &["--no-add"]);
     assert_eq!(server.entries, (first.len() + answered.len()) as u64);
 }
 
@@ -658,21 +658,21 @@ fn the_history_holds_exactly_the_answered_documents() {
 /// replaced.
 #[test]
 fn answered_documents_survive_a_kill() {
-    let work = TestDir::new();
+    let dir = TestDir::new();
     for sync in ["each", "100ms", "never"] {
-        let _ = fs::remove_dir_all(work.path("h"));
-        let server = Server::unix(&work, &["--sync-every", sync]);
-        let mut client = server.connect(&work);
+        let _ = fs::remove_dir_all(dir.path("h"));
+        let server = Server::unix(&dir, &["--sync-every", sync]);
+        let mut client = server.connect(&dir);
         let answered = documents(1, 90)
             .lines()
             .map(|line| client.ask(line))
             .count() as u64;
         assert_eq!(server.end("KILL").0, None);
-        assert!(work.path("s").exists());
-        let server = Server::unix(&work, &["--sync-every", sync]);
+        assert!(dir.path("s").exists());
+        let server = Server::unix(&dir, &["--sync-every", sync]);
         assert_eq!(server.entries, answered);
         let again = server
-            .connect(&work)
+            .connect(&dir)
             .ask_all(&documents(1, 90).replace("{\"id\":\"c", "{\"id\":\"again"));
         assert!(
             records(again.as_bytes())
@@ -686,18 +686,18 @@ fn answered_documents_survive_a_kill() {
 /// A full disk ends the service; everything answered before is there.
 #[test]
 fn a_server_that_cannot_write_reports_it_and_ends() {
-    let work = TestDir::new();
+    let dir = TestDir::new();
     let mut command = Command::new("bash");
-    let program = work.command("dedup-query", &[]).get_program().to_owned();
+    let program = dir.command("dedup-query", &[]).get_program().to_owned();
     command
         .args([
             "-c",
             "ulimit -f 32; exec \"$0\" serve --history h --min-similarity 0.9 --lines unix:s",
         ])
         .arg(program)
-        .current_dir(work.dir.path());
+        .current_dir(dir.temp.path());
     let server = Server::of(command);
-    let mut client = server.connect(&work);
+    let mut client = server.connect(&dir);
     let lines = documents(1, 2000);
     let answers: Vec<String> = lines
         .lines()
@@ -714,16 +714,16 @@ fn a_server_that_cannot_write_reports_it_and_ends() {
         )
     );
     assert_eq!(
-        Server::unix(&work, &["--no-add"]).entries,
+        Server::unix(&dir, &["--no-add"]).entries,
         answers.len() as u64
     );
 }
 
 #[test]
 fn sockets_of_other_processes_are_left_alone() {
-    let work = TestDir::with(&[("file", "x")]);
+    let dir = TestDir::with(&[("file", "x")]);
     let serve = |history: &str, listen: &str| {
-        let ran = work.run(
+        let ran = dir.run(
             "dedup-query",
             &[
                 "serve",
@@ -737,7 +737,7 @@ fn sockets_of_other_processes_are_left_alone() {
         );
         (ran.code(), ran.stderr())
     };
-    let server = Server::unix(&work, &[]);
+    let server = Server::unix(&dir, &[]);
     let live = serve("h2", "unix:s");
     assert_eq!(live, (2, "dedup-query: s: another process listens on it; stop that one, or choose another name\n".to_owned()));
     assert_eq!(
@@ -757,13 +757,13 @@ fn sockets_of_other_processes_are_left_alone() {
     }
     drop(server);
     // Another process has put its own socket there; it stays.
-    let server = Server::unix(&work, &[]);
-    fs::remove_file(work.path("s")).unwrap();
-    let _other = UnixListener::bind(work.path("s")).unwrap();
+    let server = Server::unix(&dir, &[]);
+    fs::remove_file(dir.path("s")).unwrap();
+    let _other = UnixListener::bind(dir.path("s")).unwrap();
     assert_eq!(server.end("TERM").0, Some(0));
-    assert!(work.path("s").exists());
+    assert!(dir.path("s").exists());
     let allowed = Server::start(
-        &work,
+        &dir,
         &[
             "serve",
             "--history",
@@ -780,22 +780,22 @@ fn sockets_of_other_processes_are_left_alone() {
 
 #[test]
 fn clients_above_the_limit_are_refused() {
-    let work = TestDir::new();
-    let server = Server::unix(&work, &["--max-clients", "2"]);
-    let mut two = [server.connect(&work), server.connect(&work)];
+    let dir = TestDir::new();
+    let server = Server::unix(&dir, &["--max-clients", "2"]);
+    let mut two = [server.connect(&dir), server.connect(&dir)];
     // Both clients are connected once both were answered.
     for client in &mut two {
         assert!(client.ask("{\"hello\":1}").starts_with("{\"hello\":1,"));
     }
     assert_eq!(
-        server.connect(&work).rest(),
+        server.connect(&dir).rest(),
         "{\"error\":\"2 clients are connected, which is the limit; try again later\"}\n"
     );
     let [mut first, second] = two;
     second.ask_all("");
     // Its slot is free as soon as the server has seen its end.
     while !server
-        .connect(&work)
+        .connect(&dir)
         .ask("{\"hello\":1}")
         .starts_with("{\"hello\":1,")
     {}
@@ -804,8 +804,8 @@ fn clients_above_the_limit_are_refused() {
 
 #[test]
 fn contradictory_service_options_are_refused() {
-    let work = TestDir::new();
-    for (command, told) in [
+    let dir = TestDir::new();
+    for (command, stderr) in [
         (
             "dedup-query serve --lines unix:s",
             "error: the following required arguments were not provided:",
@@ -843,9 +843,9 @@ fn contradictory_service_options_are_refused() {
             "dedup-query: none/s: No such file or directory",
         ),
     ] {
-        let ran = work.shell(command);
+        let ran = dir.shell(command);
         assert!(
-            ran.code() == 2 && ran.stderr().starts_with(told),
+            ran.code() == 2 && ran.stderr().starts_with(stderr),
             "{command}: {} {}",
             ran.code(),
             ran.stderr()

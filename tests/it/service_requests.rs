@@ -8,9 +8,9 @@ use crate::{
 /// A client without an answer may send its request again without side effects.
 #[test]
 fn a_repeated_request_gets_the_same_answer() {
-    let work = TestDir::new();
-    let server = Server::unix(&work, &["--top", "2"]);
-    let (mut client, lines) = (server.connect(&work), documents(1, 30));
+    let dir = TestDir::new();
+    let server = Server::unix(&dir, &["--top", "2"]);
+    let (mut client, lines) = (server.connect(&dir), documents(1, 30));
     let first: Vec<String> = lines.lines().map(|line| client.ask(line)).collect();
     for _ in 0..2 {
         let again: Vec<String> = lines.lines().map(|line| client.ask(line)).collect();
@@ -21,23 +21,23 @@ fn a_repeated_request_gets_the_same_answer() {
             .map(|line| format!("{line}\n{line}\n"))
             .collect();
         let expected: String = first.iter().map(|answer| answer.repeat(2)).collect();
-        assert_eq!(server.connect(&work).ask_all(&twice), expected);
+        assert_eq!(server.connect(&dir).ask_all(&twice), expected);
     }
     assert!(client.ask("{\"hello\":1}").contains("\"entries\":30,"));
     assert_eq!(server.end("TERM").0, Some(0));
     // Also after a restart.
-    let server = Server::unix(&work, &["--top", "2"]);
+    let server = Server::unix(&dir, &["--top", "2"]);
     assert_eq!(
-        (server.entries, server.connect(&work).ask_all(&lines)),
+        (server.entries, server.connect(&dir).ask_all(&lines)),
         (30, first.concat())
     );
 }
 
 #[test]
 fn a_request_may_restrict_the_answer_but_not_extend_it() {
-    let work = TestDir::new();
-    let server = Server::unix(&work, &["--top", "3"]);
-    let mut client = server.connect(&work);
+    let dir = TestDir::new();
+    let server = Server::unix(&dir, &["--top", "3"]);
+    let mut client = server.connect(&dir);
     let print = |ones: u32| format!("{:0<64}", "f".repeat(ones as usize / 4));
     for (id, ones) in [("a", 100), ("b", 96), ("c", 92)] {
         client.ask(&format!(

@@ -12,7 +12,7 @@ use std::{
 /// Files of all kinds; some are copies of others, some share passages, some are binary, hidden or
 /// have odd names.
 pub fn corpus() -> TestDir {
-    let work = TestDir::new();
+    let dir = TestDir::new();
     let words = |from: usize, count: usize| {
         (from..from + count)
             .map(|n| format!("w{n}"))
@@ -20,7 +20,7 @@ pub fn corpus() -> TestDir {
             .join(" ")
     };
     for n in 0..24 {
-        work.write(
+        dir.write(
             &format!("c/{n:02}.txt"),
             format!(
                 "{} {}",
@@ -35,22 +35,22 @@ pub fn corpus() -> TestDir {
             words(n * 11 % 60, 14)
         )
     };
-    work.write("c/lines.jsonl", (0..20).map(line).collect::<String>());
-    work.write(
+    dir.write("c/lines.jsonl", (0..20).map(line).collect::<String>());
+    dir.write(
         "c/more.ndjson",
         (10..30)
             .map(|n| format!("{{\"id\":\"more {n}\",\"text\":\"{}\"}}\n", words(n, 12)))
             .collect::<String>(),
     );
-    work.write("c/binary", [0; 100]);
-    work.write("c/.hidden", "not to be read");
-    work.write("c/empty", "");
-    work
+    dir.write("c/binary", [0; 100]);
+    dir.write("c/.hidden", "not to be read");
+    dir.write("c/empty", "");
+    dir
 }
 
 /// A smaller corpus of the same kinds, for faster tests.
 pub fn small_corpus() -> TestDir {
-    let work = TestDir::new();
+    let dir = TestDir::new();
     let words = |from: usize, count: usize| {
         (from..from + count)
             .map(|n| format!("w{n}"))
@@ -58,7 +58,7 @@ pub fn small_corpus() -> TestDir {
             .join(" ")
     };
     for n in 0..9 {
-        work.write(
+        dir.write(
             &format!("c/{n}.txt"),
             format!(
                 "{} {}",
@@ -67,7 +67,7 @@ pub fn small_corpus() -> TestDir {
             ),
         );
     }
-    work.write(
+    dir.write(
         "c/lines.jsonl",
         (0..9)
             .map(|n| {
@@ -78,34 +78,34 @@ pub fn small_corpus() -> TestDir {
             })
             .collect::<String>(),
     );
-    work
+    dir
 }
 
-pub fn plan(work: &TestDir, hosts: &str, more: &str) -> RunResult {
-    work.write("hosts", hosts);
-    work.shell(&format!(
+pub fn plan(dir: &TestDir, hosts: &str, more: &str) -> RunResult {
+    dir.write("hosts", hosts);
+    dir.shell(&format!(
         "rm -rf r && dedup-shard plan -o r --hosts hosts {more}"
     ))
 }
 
 #[track_caller]
-pub fn ensure_equals_build(work: &TestDir, more: &str) {
-    let plan: serde_json::Value = serde_json::from_slice(&work.read("r/plan.json")).unwrap();
+pub fn ensure_equals_build(dir: &TestDir, more: &str) {
+    let plan: serde_json::Value = serde_json::from_slice(&dir.read("r/plan.json")).unwrap();
     let parts = if more.contains("--parts") {
         String::new()
     } else {
         format!("--parts {}", plan["parts"])
     };
-    work.shell(&format!(
+    dir.shell(&format!(
         "rm -rf i && dedup-index build -q --skip-bad -o i {parts} {more}"
     ))
     .ok();
-    assert_eq!(work.shell("diff -r i r/index").ok_text(), "");
+    assert_eq!(dir.shell("diff -r i r/index").ok_text(), "");
 }
 
 #[test]
 fn any_hosts_slots_and_parts_give_the_same_bytes() {
-    let work = corpus();
+    let dir = corpus();
     for (hosts, more) in [
         ("a\n", "c"),
         ("a slots=2\n", "--parts 2 --dictionary c"),
@@ -129,54 +129,54 @@ fn any_hosts_slots_and_parts_give_the_same_bytes() {
             "--records ndjson --text-field id c/lines.jsonl c/more.ndjson",
         ),
     ] {
-        plan(&work, hosts, more).ok();
-        work.shell("dedup-shard run r -j 3").ok();
-        ensure_equals_build(&work, more);
+        plan(&dir, hosts, more).ok();
+        dir.shell("dedup-shard run r -j 3").ok();
+        ensure_equals_build(&dir, more);
     }
 }
 
 #[test]
 fn streams_and_file_lists_are_accepted_and_an_empty_corpus_is_refused() {
-    let work = corpus();
-    work.shell("dedup-tokenize --tokenizer char:9 c/0*.txt > first.jsonl; find c -name '1*.txt' -print0 | sort -z > list; mkdir none").ok();
+    let dir = corpus();
+    dir.shell("dedup-tokenize --tokenizer char:9 c/0*.txt > first.jsonl; find c -name '1*.txt' -print0 | sort -z > list; mkdir none").ok();
     for more in ["first.jsonl c/20.txt c/21.txt", "--files-from list -0"] {
-        plan(&work, "a slots=3\n", more).ok();
-        work.shell("dedup-shard run r").ok();
-        ensure_equals_build(&work, more);
+        plan(&dir, "a slots=3\n", more).ok();
+        dir.shell("dedup-shard run r").ok();
+        ensure_equals_build(&dir, more);
     }
-    plan(&work, "a slots=3\n", "none").ok();
-    let ran = work.shell("dedup-shard run r");
+    plan(&dir, "a slots=3\n", "none").ok();
+    let ran = dir.shell("dedup-shard run r");
     assert!(
         ran.code() == 2 && ran.stderr().contains("no document was read"),
         "{}",
         ran.stderr()
     );
-    assert!(!work.path("r/index").exists());
+    assert!(!dir.path("r/index").exists());
 }
 
 #[test]
 fn make_and_manual_tasks_give_the_same_index() {
-    let work = corpus();
-    plan(&work, "a slots=3\n", "--parts 2 c").ok();
-    let ran = work.shell("make -s -C r -j2");
+    let dir = corpus();
+    plan(&dir, "a slots=3\n", "--parts 2 c").ok();
+    let ran = dir.shell("make -s -C r -j2");
     assert_eq!(
         (ran.code(), ran.stdout(), ran.stderr()),
         (0, String::new(), String::new())
     );
-    ensure_equals_build(&work, "--parts 2 c");
+    ensure_equals_build(&dir, "--parts 2 c");
     assert_eq!(
-        work.shell("make -C r -j2 2>&1 | grep -c 'up to date'")
+        dir.shell("make -C r -j2 2>&1 | grep -c 'up to date'")
             .stdout(),
         "1\n"
     );
-    work.shell("dedup-shard clean r && make -s -C r && test ! -e r/map && rm -r r/index")
+    dir.shell("dedup-shard clean r && make -s -C r && test ! -e r/map && rm -r r/index")
         .ok();
     let missing = "map-0000\nmap-0001\nmap-0002\nnumber\nreduce-000\nreduce-001\nsets\npart-000\npart-001\ngather\n";
     assert_eq!(
-        work.shell("dedup-shard status r --missing").ok_text(),
+        dir.shell("dedup-shard status r --missing").ok_text(),
         missing
     );
-    let ran = work.shell("dedup-shard task r reduce-001");
+    let ran = dir.shell("dedup-shard task r reduce-001");
     assert_eq!(ran.code(), 1);
     assert!(
         ran.stderr()
@@ -184,11 +184,11 @@ fn make_and_manual_tasks_give_the_same_index() {
         "{}",
         ran.stderr()
     );
-    work.shell("dedup-shard status r --missing | xargs dedup-shard task r")
+    dir.shell("dedup-shard status r --missing | xargs dedup-shard task r")
         .ok();
-    ensure_equals_build(&work, "--parts 2 c");
-    assert_eq!(work.shell("dedup-shard status r --missing").ok_text(), "");
-    let status = work.shell("dedup-shard status r").ok_text();
+    ensure_equals_build(&dir, "--parts 2 c");
+    assert_eq!(dir.shell("dedup-shard status r --missing").ok_text(), "");
+    let status = dir.shell("dedup-shard status r").ok_text();
     assert_eq!(
         status
             .lines()
@@ -207,15 +207,15 @@ fn make_and_manual_tasks_give_the_same_index() {
             "gather 1 of 1"
         ]
     );
-    work.shell("dedup-shard gather r -o elsewhere && diff -r i elsewhere && dedup-shard clean r && dedup-shard run r && diff -r i r/index")
+    dir.shell("dedup-shard gather r -o elsewhere && diff -r i elsewhere && dedup-shard clean r && dedup-shard run r && diff -r i r/index")
         .ok();
-    assert_eq!(work.shell("dedup-shard task r map-9").code(), 2);
-    assert_eq!(work.shell("dedup-shard task r").code(), 2);
+    assert_eq!(dir.shell("dedup-shard task r map-9").code(), 2);
+    assert_eq!(dir.shell("dedup-shard task r").code(), 2);
 }
 
 #[test]
 fn hostile_file_names_are_not_interpreted() {
-    let work = TestDir::new();
+    let dir = TestDir::new();
     let odd = [
         "a b",
         "it's",
@@ -234,14 +234,14 @@ fn hostile_file_names_are_not_interpreted() {
     ];
     let directory = "$(touch pwned) d'\"#$x";
     for (n, name) in odd.iter().enumerate() {
-        work.write(
+        dir.write(
             &format!("{directory}/{name}"),
             format!(
                 "some words of document number {n} that nobody else has, and some that all have"
             ),
         );
     }
-    let inner = work.path(directory);
+    let inner = dir.path(directory);
     let run = |line: &str| {
         let bin = assert_cmd::cargo::cargo_bin("dedup-shard")
             .parent()
@@ -267,18 +267,18 @@ fn hostile_file_names_are_not_interpreted() {
         run(line);
         run("diff -r ../i '../the run/index'");
     }
-    let text = String::from_utf8(work.read("the run/Makefile")).unwrap();
+    let text = String::from_utf8(dir.read("the run/Makefile")).unwrap();
     assert!(
         odd.iter().skip(4).take(4).all(|name| !text.contains(name)),
         "{text}"
     );
     assert!(
         !inner.join("pwned").exists()
-            && !work.path("the run/pwned").exists()
-            && !work.path("pwned").exists()
+            && !dir.path("the run/pwned").exists()
+            && !dir.path("pwned").exists()
     );
     assert_eq!(
-        fs::metadata(work.path("the run"))
+        fs::metadata(dir.path("the run"))
             .unwrap()
             .permissions()
             .mode()
@@ -288,8 +288,8 @@ fn hostile_file_names_are_not_interpreted() {
 }
 
 /// The messages of dedup-index build, with the program name replaced.
-pub fn messages_of_build(work: &TestDir, more: &str) -> Vec<String> {
-    let ran = work.shell(&format!(
+pub fn messages_of_build(dir: &TestDir, more: &str) -> Vec<String> {
+    let ran = dir.shell(&format!(
         "rm -rf i && dedup-index build -o i --parts 8 {more}"
     ));
     assert_eq!(ran.code(), 2);
@@ -304,26 +304,26 @@ pub fn messages_of_build(work: &TestDir, more: &str) -> Vec<String> {
 
 #[test]
 fn unusable_documents_are_reported_and_the_others_are_indexed() {
-    let work = corpus();
-    work.write("c/noise", b"caf\xff\x90\x81\xfe and \xa0\x8d\x9d words");
-    work.write("c/zz.jsonl", "{\"id\":\"line 3\",\"text\":\"another text\"}\nnot json\n{\"id\":\"zz\",\"text\":\"w1 w2\"}\n{\"id\":\"line 4\",\"text\":\"x\"}\n{\"id\":\"zz\",\"text\":\"again\"}\n");
+    let dir = corpus();
+    dir.write("c/noise", b"caf\xff\x90\x81\xfe and \xa0\x8d\x9d words");
+    dir.write("c/zz.jsonl", "{\"id\":\"line 3\",\"text\":\"another text\"}\nnot json\n{\"id\":\"zz\",\"text\":\"w1 w2\"}\n{\"id\":\"line 4\",\"text\":\"x\"}\n{\"id\":\"zz\",\"text\":\"again\"}\n");
     let more = "nowhere c c/03.txt";
-    let expected = messages_of_build(&work, more);
+    let expected = messages_of_build(&dir, more);
     assert!(expected.len() >= 7, "{expected:?}");
-    plan(&work, "a slots=4\n", more).ok();
+    plan(&dir, "a slots=4\n", more).ok();
     for line in [
         "dedup-shard run r",
         "dedup-shard run r",
         "dedup-shard clean r && dedup-shard run r",
     ] {
-        let ran = work.shell(line);
-        let mut told: Vec<String> = ran.stderr().lines().map(str::to_owned).collect();
-        told.sort();
-        assert_eq!((ran.code(), told), (2, expected.clone()), "{line}");
-        assert_eq!(work.shell("diff -r i r/index").ok_text(), "");
+        let ran = dir.shell(line);
+        let mut lines: Vec<String> = ran.stderr().lines().map(str::to_owned).collect();
+        lines.sort();
+        assert_eq!((ran.code(), lines), (2, expected.clone()), "{line}");
+        assert_eq!(dir.shell("diff -r i r/index").ok_text(), "");
     }
-    plan(&work, "a slots=4\n", &format!("--skip-bad {more}")).ok();
-    let ran = work.shell("dedup-shard run r");
+    plan(&dir, "a slots=4\n", &format!("--skip-bad {more}")).ok();
+    let ran = dir.shell("dedup-shard run r");
     assert_eq!(
         (
             ran.code(),
@@ -334,20 +334,20 @@ fn unusable_documents_are_reported_and_the_others_are_indexed() {
         ),
         (0, expected.len())
     );
-    assert_eq!(work.shell("diff -r i r/index").ok_text(), "");
+    assert_eq!(dir.shell("diff -r i r/index").ok_text(), "");
 }
 
 #[test]
 fn documents_that_changed_after_the_plan_are_refused() {
-    let work = corpus();
-    plan(&work, "a slots=2\n", "c").ok();
-    let before = work.read("r/plan.json");
-    work.shell(
+    let dir = corpus();
+    plan(&dir, "a slots=2\n", "c").ok();
+    let before = dir.read("r/plan.json");
+    dir.shell(
         "dedup-shard plan -o r --hosts hosts c && rm -r r && dedup-shard plan -o r --hosts hosts c",
     )
     .ok();
-    assert_eq!(work.read("r/plan.json"), before);
-    let ran = work.shell("dedup-shard plan -o r --hosts hosts --parts 3 c");
+    assert_eq!(dir.read("r/plan.json"), before);
+    let ran = dir.shell("dedup-shard plan -o r --hosts hosts --parts 3 c");
     assert_eq!(
         (ran.code(), ran.stderr()),
         (
@@ -356,16 +356,16 @@ fn documents_that_changed_after_the_plan_are_refused() {
                 .to_owned()
         )
     );
-    work.write("c/03.txt", "changed");
-    let ran = work.shell("dedup-shard task r map-0000");
+    dir.write("c/03.txt", "changed");
+    let ran = dir.shell("dedup-shard task r map-0000");
     let what = "dedup-shard: map-0000: c/03.txt: changed since the plan was made (it is another); plan anew\n";
     assert_eq!((ran.code(), ran.stderr().as_str()), (1, what));
-    let ran = work.shell("dedup-shard run r");
+    let ran = dir.shell("dedup-shard run r");
     assert_eq!(ran.code(), 2);
     assert!(
         ran.stderr()
             .contains("c/03.txt: changed since the plan was made")
-            && !work.path("r/index").exists(),
+            && !dir.path("r/index").exists(),
         "{}",
         ran.stderr()
     );
@@ -383,7 +383,7 @@ fn documents_that_changed_after_the_plan_are_refused() {
             "dedup-shard: r/plan.json: the plan does not match its checksum; it was altered\n",
         ),
     ] {
-        let ran = work.shell(line);
+        let ran = dir.shell(line);
         assert_eq!((ran.code(), ran.stderr().as_str()), (2, what), "{line}");
     }
 }
@@ -402,16 +402,16 @@ fn files(directory: &Path, out: &mut Vec<PathBuf>) {
 
 #[test]
 fn damaged_outputs_are_made_again() {
-    let work = corpus();
-    plan(&work, "a slots=2\n", "--dictionary --parts 2 c").ok();
-    work.shell("dedup-shard run r").ok();
-    ensure_equals_build(&work, "--dictionary --parts 2 c");
+    let dir = corpus();
+    plan(&dir, "a slots=2\n", "--dictionary --parts 2 c").ok();
+    dir.shell("dedup-shard run r").ok();
+    ensure_equals_build(&dir, "--dictionary --parts 2 c");
     let mut made = Vec::new();
     [
         "r/map", "r/number", "r/reduce", "r/sets", "r/part", "r/index",
     ]
     .iter()
-    .for_each(|part| files(&work.path(part), &mut made));
+    .for_each(|part| files(&dir.path(part), &mut made));
     assert!(made.len() > 20);
     for (n, path) in made.iter().enumerate() {
         let whole = fs::read(path).unwrap();
@@ -423,19 +423,19 @@ fn damaged_outputs_are_made_again() {
             _ => altered.clear(),
         }
         fs::write(path, &altered).unwrap();
-        let is_index = path.starts_with(work.path("r/index"));
-        let damaged = work.shell("dedup-shard status r").ok_text();
+        let is_index = path.starts_with(dir.path("r/index"));
+        let damaged = dir.shell("dedup-shard status r").ok_text();
         assert!(
             damaged.contains("it will be made again"),
             "{}: {damaged}",
             path.display()
         );
         if !is_index {
-            fs::remove_dir_all(work.path("r/index")).unwrap();
+            fs::remove_dir_all(dir.path("r/index")).unwrap();
         }
-        work.shell("dedup-shard run r").ok();
+        dir.shell("dedup-shard run r").ok();
         assert_eq!(fs::read(path).unwrap(), whole, "{}", path.display());
-        assert_eq!(work.shell("diff -r i r/index").ok_text(), "");
+        assert_eq!(dir.shell("diff -r i r/index").ok_text(), "");
     }
 }
 
@@ -443,10 +443,10 @@ fn damaged_outputs_are_made_again() {
 /// lock; finished tasks are not repeated.
 #[test]
 fn a_killed_run_continues() {
-    let work = corpus();
-    plan(&work, "a slots=6\n", "--dictionary c").ok();
+    let dir = corpus();
+    plan(&dir, "a slots=6\n", "--dictionary c").ok();
     for n in 0..12 {
-        let ran = work.shell(&format!(
+        let ran = dir.shell(&format!(
             "rm -rf r/map r/number r/reduce r/sets r/part r/index
              timeout -s KILL 0.{:02} dedup-shard run r -j 2; flock r/plan.json ls -d r/index/manifest.json 2> /dev/null
              ls -i r/map/????/built.json 2> /dev/null | sort > before
@@ -455,10 +455,10 @@ fn a_killed_run_continues() {
         ));
         assert_eq!(ran.code(), 0, "{}", ran.stderr());
         assert!(!ran.stdout().contains("built.json"), "{}", ran.stdout());
-        ensure_equals_build(&work, "--dictionary c");
+        ensure_equals_build(&dir, "--dictionary c");
     }
     // The next run removes the leftovers of the killed one.
-    work.shell(
+    dir.shell(
         "sleep 0.5; rm -r r/index; dedup-shard run r; find r -name '*.tmp-*' | grep . && exit 1; :",
     )
     .ok();
@@ -466,79 +466,74 @@ fn a_killed_run_continues() {
 
 #[test]
 fn a_full_disk_is_distinguished_from_a_failed_task() {
-    let work = corpus();
-    plan(&work, "a slots=2\n", "c").ok();
-    let ran = work.shell("ulimit -f 1; dedup-shard task r map-0000");
+    let dir = corpus();
+    plan(&dir, "a slots=2\n", "c").ok();
+    let ran = dir.shell("ulimit -f 1; dedup-shard task r map-0000");
     assert_eq!(ran.code(), 75, "{}", ran.stderr());
     assert!(
-        ran.stderr().contains("File too large") && !work.path("r/map/0000").exists(),
+        ran.stderr().contains("File too large") && !dir.path("r/map/0000").exists(),
         "{}",
         ran.stderr()
     );
-    let ran = work.shell("ulimit -f 1; dedup-shard run r");
+    let ran = dir.shell("ulimit -f 1; dedup-shard run r");
     assert_eq!(ran.code(), 75, "{}", ran.stderr());
-    work.shell("dedup-shard run r").ok();
-    ensure_equals_build(&work, "c");
+    dir.shell("dedup-shard run r").ok();
+    ensure_equals_build(&dir, "c");
 }
 
 #[test]
 fn a_second_run_of_a_plan_is_refused() {
-    let work = corpus();
-    plan(&work, "a slots=2\n", "c").ok();
-    let ran = work.shell("flock r/plan.json dedup-shard run r");
+    let dir = corpus();
+    plan(&dir, "a slots=2\n", "c").ok();
+    let ran = dir.shell("flock r/plan.json dedup-shard run r");
     let what = "another process is at work on this run; wait for it to end\n";
     assert_eq!(ran.code(), 2);
     assert!(ran.stderr().ends_with(what), "{}", ran.stderr());
     // Running a task twice at the same time is harmless.
-    work.shell(
+    dir.shell(
         "for n in 1 2 3 4; do dedup-shard task r map-0000 map-0001 & done; wait; dedup-shard run r",
     )
     .ok();
-    ensure_equals_build(&work, "c");
+    ensure_equals_build(&dir, "c");
 }
 
 #[test]
 fn status_reports_who_ran_tasks_and_which_are_missing() {
-    let work = corpus();
-    plan(&work, "a slots=3\n", "c").ok();
+    let dir = corpus();
+    plan(&dir, "a slots=3\n", "c").ok();
     assert_eq!(
-        work.shell("dedup-shard status r --missing --as array")
+        dir.shell("dedup-shard status r --missing --as array")
             .ok_text(),
         "map 0-2\nnumber 0\nreduce 0-7\nsets 0\npart 0-7\ngather 0\n"
     );
-    assert!(
-        !work
-            .shell("dedup-shard status r")
-            .ok_text()
-            .contains("host")
-    );
-    work.shell(
+    assert!(!dir.shell("dedup-shard status r").ok_text().contains("host"));
+    dir.shell(
         "dedup-shard run r -j 2 && test -s r/report.html && rm -r r/index r/report.html r/map/0001",
     )
     .ok();
     assert_eq!(
-        work.shell("dedup-shard status r --missing --as array")
+        dir.shell("dedup-shard status r --missing --as array")
             .ok_text(),
         "map 1\ngather 0\n"
     );
-    let told: serde_json::Value =
-        serde_json::from_slice(&work.shell("dedup-shard status r --json --report").ok()).unwrap();
+    let summary: serde_json::Value =
+        serde_json::from_slice(&dir.shell("dedup-shard status r --json --report").ok()).unwrap();
     assert_eq!(
-        (&told["missing"], &told["moved"]),
+        (&summary["missing"], &summary["moved"]),
         (
             &serde_json::json!(["map-0001", "gather"]),
             &serde_json::json!(0)
         )
     );
     assert_eq!(
-        (&told["hosts"][0]["host"], &told["hosts"][0]["tasks"]),
+        (&summary["hosts"][0]["host"], &summary["hosts"][0]["tasks"]),
         (&serde_json::json!("here"), &serde_json::json!(22))
     );
     assert_eq!(
-        (&told["kinds"][0]["kind"], &told["kinds"][0]["done"]),
+        (&summary["kinds"][0]["kind"], &summary["kinds"][0]["done"]),
         (&serde_json::json!("map"), &serde_json::json!(2))
     );
-    let page = String::from_utf8(work.read("r/report.html")).unwrap();
+    let page = String::from_utf8(dir.read("r/report.html")).unwrap();
     assert_eq!(
         (
             page.matches("<rect class=\"k0\" x=").count(),
@@ -546,13 +541,13 @@ fn status_reports_who_ran_tasks_and_which_are_missing() {
         ),
         (3, false)
     );
-    let status = work.shell("dedup-shard status r").ok_text();
+    let status = dir.shell("dedup-shard status r").ok_text();
     assert!(
         status.contains("\nhere ") && status.ends_with(" left, at the rates so far\n"),
         "{status}"
     );
     assert_eq!(
-        fs::metadata(work.path("r/events.jsonl"))
+        fs::metadata(dir.path("r/events.jsonl"))
             .unwrap()
             .permissions()
             .mode()
@@ -564,8 +559,8 @@ fn status_reports_who_ran_tasks_and_which_are_missing() {
 /// The table of a run equals that of one machine, for any hosts, slots and parts.
 #[test]
 fn a_distributed_table_equals_that_of_one_machine() {
-    let work = corpus();
-    work.shell("cp c/03.txt c/copy-of-03; cp c/03.txt c/another-copy; cp c/lines.jsonl c/zz-lines.jsonl; sed -i 's/line /other /' c/zz-lines.jsonl; mkdir none").ok();
+    let dir = corpus();
+    dir.shell("cp c/03.txt c/copy-of-03; cp c/03.txt c/another-copy; cp c/lines.jsonl c/zz-lines.jsonl; sed -i 's/line /other /' c/zz-lines.jsonl; mkdir none").ok();
     for (hosts, more, table) in [
         ("a\n", "c", ""),
         ("a slots=2\n", "--parts 7 c", "--threshold 0"),
@@ -577,25 +572,25 @@ fn a_distributed_table_equals_that_of_one_machine() {
         ("a slots=3\n", "--parts 5 --select winnow:3 c", "--max-df 4"),
         ("a slots=2\n", "--bits 48 c", "--max-df 1 --threshold 0"),
     ] {
-        plan(&work, hosts, &format!("--table {table} {more}")).ok();
-        work.shell("dedup-shard run r -j 2").ok();
-        let one = work
+        plan(&dir, hosts, &format!("--table {table} {more}")).ok();
+        dir.shell("dedup-shard run r -j 2").ok();
+        let one = dir
             .shell(&format!("dedup-extract table {table} r/index"))
             .ok_text();
-        assert_eq!(work.shell("cat r/table.*").ok_text(), one, "{more} {table}");
-        work.shell("dedup-shard clean r && test ! -e r/count && mv r/table.* before && dedup-shard run r && cmp before r/table.*").ok();
-        assert_eq!(work.shell("dedup-shard status r --missing").ok_text(), "");
-        work.shell("rm -r r/index r/table.*; make -s -C r -j2 && cmp before r/table.*")
+        assert_eq!(dir.shell("cat r/table.*").ok_text(), one, "{more} {table}");
+        dir.shell("dedup-shard clean r && test ! -e r/count && mv r/table.* before && dedup-shard run r && cmp before r/table.*").ok();
+        assert_eq!(dir.shell("dedup-shard status r --missing").ok_text(), "");
+        dir.shell("rm -r r/index r/table.*; make -s -C r -j2 && cmp before r/table.*")
             .ok();
     }
 }
 
 #[test]
 fn counts_must_be_of_one_index_and_all_ranges() {
-    let work = corpus();
-    work.shell("dedup-index build -o i --parts 3 c/0*.txt").ok();
+    let dir = corpus();
+    dir.shell("dedup-index build -o i --parts 3 c/0*.txt").ok();
     for range in 0..5 {
-        count(&work, "i", (range, 5), None, &format!("n{range}")).unwrap();
+        count(&dir, "i", (range, 5), None, &format!("n{range}")).unwrap();
     }
     let table = |max_df: Option<u64>, counts: &[&str]| {
         let table = CountedTable {
@@ -605,11 +600,11 @@ fn counts_must_be_of_one_index_and_all_ranges() {
             since: None,
             ranks: false,
         };
-        table.make(&work, "i", counts)
+        table.make(&dir, "i", counts)
     };
     assert_eq!(
         table(None, &["n3", "n4", "n0", "n1", "n2"]).unwrap(),
-        work.shell("dedup-extract table i --format tsv").ok_text()
+        dir.shell("dedup-extract table i --format tsv").ok_text()
     );
     for (max_df, counts, what) in [
         (
@@ -631,46 +626,46 @@ fn counts_must_be_of_one_index_and_all_ranges() {
         let error = table(max_df, counts).unwrap_err().to_string();
         assert!(error.ends_with(what), "{error}");
     }
-    work.shell("dedup-index remove -q i c/01.txt").ok();
+    dir.shell("dedup-index remove -q i c/01.txt").ok();
     let error = table(None, &["n0", "n1", "n2", "n3", "n4"]).unwrap_err();
     let what = "n0/counts: byte 0: the counts of another index, or of an earlier state of it";
     assert!(error.to_string().ends_with(what), "{error}");
     // Counting needs only the documents, the sets and the parts of the range.
-    work.shell("cp -r i some; rm some/000001.00[02].part").ok();
-    count(&work, "some", (1, 3), None, "n").unwrap();
-    assert!(count(&work, "some", (1, 2), None, "m").is_err());
+    dir.shell("cp -r i some; rm some/000001.00[02].part").ok();
+    count(&dir, "some", (1, 3), None, "n").unwrap();
+    assert!(count(&dir, "some", (1, 2), None, "m").is_err());
 }
 
 /// A directory and its copy, each with an index: one is updated by sync, the other by tasks.
 pub fn two_indexed_copies() -> TestDir {
-    let work = corpus();
-    work.shell("dedup-index build -q --parts 2 -o one c; cp -r one two; find c -exec touch -d '2020-01-01' {} +").ok();
-    work
+    let dir = corpus();
+    dir.shell("dedup-index build -q --parts 2 -o one c; cp -r one two; find c -exec touch -d '2020-01-01' {} +").ok();
+    dir
 }
 
 /// Makes the same commit by sync and by tasks, and checks for the same files.
 #[track_caller]
-fn ensure_synced(work: &TestDir, hosts: &str, run: &str) {
-    work.write("hosts", hosts);
-    work.shell("rm -rf r && dedup-shard plan -o r --hosts hosts --base two c && cp -r two before")
+fn ensure_synced(dir: &TestDir, hosts: &str, run: &str) {
+    dir.write("hosts", hosts);
+    dir.shell("rm -rf r && dedup-shard plan -o r --hosts hosts --base two c && cp -r two before")
         .ok();
-    work.shell(run).ok();
-    work.shell("dedup-index sync -q one c > said || [ $? = 2 ]")
+    dir.shell(run).ok();
+    dir.shell("dedup-index sync -q one c > said || [ $? = 2 ]")
         .ok();
-    assert_eq!(work.shell("diff -r one two && rm -rf before").ok_text(), "");
+    assert_eq!(dir.shell("diff -r one two && rm -rf before").ok_text(), "");
     // Nothing is left to do; files that changed a moment ago may be read once more.
-    let said = work
+    let output = dir
         .shell("dedup-shard status r --missing && dedup-shard run r && dedup-index sync -n two c")
         .ok_text();
     assert!(
-        !said.contains("added") && !said.contains("removed") && said.lines().count() == 1,
-        "{said}"
+        !output.contains("added") && !output.contains("removed") && output.lines().count() == 1,
+        "{output}"
     );
 }
 
 #[test]
 fn tasks_update_an_index_as_sync_does() {
-    let work = two_indexed_copies();
+    let dir = two_indexed_copies();
     for (n, change) in [
         ":",
         "echo some new words that nobody had so far >> c/05.txt; cp c/06.txt c/copy; rm c/07.txt",
@@ -682,16 +677,16 @@ fn tasks_update_an_index_as_sync_does() {
     .iter()
     .enumerate()
     {
-        work.shell(&format!("{change}; find c -newermt 2021-01-01 -exec touch -d '2020-01-0{}' {{}} +", n + 2)).ok();
+        dir.shell(&format!("{change}; find c -newermt 2021-01-01 -exec touch -d '2020-01-0{}' {{}} +", n + 2)).ok();
         let (hosts, run) = [("a slots=2\n", "dedup-shard run r -j 2"), ("a\nb slots=2\n", "make -s -C r -j2")][n % 2];
-        ensure_synced(&work, hosts, run);
+        ensure_synced(&dir, hosts, run);
     }
 }
 
 /// The changes of the table, counted range by range, equal those of one machine.
 #[test]
 fn the_changes_of_a_distributed_table_equal_those_of_one_machine() {
-    let work = two_indexed_copies();
+    let dir = two_indexed_copies();
     for (n, (change, table)) in [
         ("echo some new words that nobody had so far >> c/05.txt; cp c/06.txt c/copy; rm c/07.txt", ""),
         (":", ""),
@@ -703,30 +698,30 @@ fn the_changes_of_a_distributed_table_equal_those_of_one_machine() {
     .iter()
     .enumerate()
     {
-        work.shell(&format!("{change}; find c -newermt 2021-01-01 -exec touch -d '2020-01-0{}' {{}} +", n + 2)).ok();
-        let generation = work.shell("jq .generation two/manifest.json").ok_text();
-        plan(&work, "a\nb slots=2\n", &format!("--base two --table {table} c")).ok();
-        work.shell(["dedup-shard run r -j 2", "make -s -C r -j2"][n % 2]).ok();
-        let one = work.shell(&format!("dedup-extract table --since {} {table} two", generation.trim())).ok_text();
-        assert_eq!(work.shell("cat r/table.*").ok_text(), one, "{change}");
-        let counts = work.shell("ls r/count 2> /dev/null | wc -l").ok_text();
+        dir.shell(&format!("{change}; find c -newermt 2021-01-01 -exec touch -d '2020-01-0{}' {{}} +", n + 2)).ok();
+        let generation = dir.shell("jq .generation two/manifest.json").ok_text();
+        plan(&dir, "a\nb slots=2\n", &format!("--base two --table {table} c")).ok();
+        dir.shell(["dedup-shard run r -j 2", "make -s -C r -j2"][n % 2]).ok();
+        let one = dir.shell(&format!("dedup-extract table --since {} {table} two", generation.trim())).ok_text();
+        assert_eq!(dir.shell("cat r/table.*").ok_text(), one, "{change}");
+        let counts = dir.shell("ls r/count 2> /dev/null | wc -l").ok_text();
         assert_eq!(counts.trim(), if table.contains("max-df") { "0" } else { "2" }, "{change}");
     }
 }
 
 #[test]
 fn tasks_compact_small_segments_as_sync_does() {
-    let work = two_indexed_copies();
+    let dir = two_indexed_copies();
     for n in 0..12 {
-        work.shell(&format!(
+        dir.shell(&format!(
             "echo 'words of a file with the number {n} that all such files share' > c/x{n}; touch -d '2020-02-01' c/x{n}; rm -f c/x{}",
             n - 3
         ))
         .ok();
-        ensure_synced(&work, "a slots=2\n", "dedup-shard run r -j 2");
+        ensure_synced(&dir, "a slots=2\n", "dedup-shard run r -j 2");
     }
     assert!(
-        work.shell("jq '.segments | length' two/manifest.json")
+        dir.shell("jq '.segments | length' two/manifest.json")
             .ok_text()
             .trim()
             .parse::<u32>()
@@ -737,27 +732,27 @@ fn tasks_compact_small_segments_as_sync_does() {
 
 #[test]
 fn an_index_that_changed_since_the_plan_is_left_alone() {
-    let work = two_indexed_copies();
-    work.write("c/new", "some words that are new to all of them");
-    plan(&work, "a slots=2\n", "--base two --table c").ok();
-    let before = work.read("two/manifest.json");
-    work.shell("dedup-shard task r base map-0000; cp -r r part-done")
+    let dir = two_indexed_copies();
+    dir.write("c/new", "some words that are new to all of them");
+    plan(&dir, "a slots=2\n", "--base two --table c").ok();
+    let before = dir.read("two/manifest.json");
+    dir.shell("dedup-shard task r base map-0000; cp -r r part-done")
         .ok();
-    assert_eq!(work.read("two/manifest.json"), before);
-    work.shell("dedup-shard run r").ok();
+    assert_eq!(dir.read("two/manifest.json"), before);
+    dir.shell("dedup-shard run r").ok();
     assert_eq!(
-        work.shell("dedup-extract table --since 1 two").ok_text(),
-        work.shell("cat r/table.ndjson").ok_text()
+        dir.shell("dedup-extract table --since 1 two").ok_text(),
+        dir.shell("cat r/table.ndjson").ok_text()
     );
     let ran =
-        work.shell("rm -r r; mv part-done r; dedup-index remove -q two c/new && dedup-shard run r");
+        dir.shell("rm -r r; mv part-done r; dedup-index remove -q two c/new && dedup-shard run r");
     assert_eq!(ran.code(), 2, "{}", ran.stderr());
     assert!(
         ran.stderr().contains("changed since the plan was made"),
         "{}",
         ran.stderr()
     );
-    let ran = work.shell("dedup-shard plan -o x --hosts hosts --base nowhere c");
+    let ran = dir.shell("dedup-shard plan -o x --hosts hosts --base nowhere c");
     assert_eq!(ran.code(), 2);
     assert!(
         ran.stderr()
@@ -766,7 +761,7 @@ fn an_index_that_changed_since_the_plan_is_left_alone() {
         ran.stderr()
     );
     let ran =
-        work.shell("echo more >> c/new; dedup-shard plan -o y --hosts hosts --base two c && echo more >> c/05.txt && dedup-shard run y");
+        dir.shell("echo more >> c/new; dedup-shard plan -o y --hosts hosts --base two c && echo more >> c/05.txt && dedup-shard run y");
     assert_eq!(ran.code(), 2);
     assert!(
         ran.stderr().contains("changed since the plan was made"),
@@ -779,15 +774,15 @@ fn an_index_that_changed_since_the_plan_is_left_alone() {
 /// is there.
 #[test]
 fn the_table_is_made_before_the_commit_and_again_if_deleted() {
-    let work = two_indexed_copies();
-    work.write("c/new", "w1 w2 w3 w4 w5 w6 w7 w8 w9 w10 w11 w12 w13 w14");
-    plan(&work, "a slots=2\n", "--base two --table c").ok();
-    work.shell(
+    let dir = two_indexed_copies();
+    dir.write("c/new", "w1 w2 w3 w4 w5 w6 w7 w8 w9 w10 w11 w12 w13 w14");
+    plan(&dir, "a slots=2\n", "--base two --table c").ok();
+    dir.shell(
         "dedup-shard status r --missing | grep -vx -e table -e commit | xargs dedup-shard task r",
     )
     .ok();
-    let before = work.read("two/manifest.json");
-    let ran = work.shell("dedup-shard task r commit");
+    let before = dir.read("two/manifest.json");
+    let ran = dir.shell("dedup-shard task r commit");
     assert!(
         ran.code() == 1
             && ran
@@ -796,18 +791,18 @@ fn the_table_is_made_before_the_commit_and_again_if_deleted() {
         "{}",
         ran.stderr()
     );
-    assert_eq!(work.read("two/manifest.json"), before);
-    work.shell("dedup-shard run r && mv r/table.ndjson kept")
+    assert_eq!(dir.read("two/manifest.json"), before);
+    dir.shell("dedup-shard run r && mv r/table.ndjson kept")
         .ok();
     assert_eq!(
-        work.shell("dedup-shard status r --missing").ok_text(),
+        dir.shell("dedup-shard status r --missing").ok_text(),
         "table\n"
     );
-    work.shell("dedup-shard run r && cmp kept r/table.ndjson && test -s kept")
+    dir.shell("dedup-shard run r && cmp kept r/table.ndjson && test -s kept")
         .ok();
     // With the table in place, the inputs of the commit are not missed.
     assert_eq!(
-        work.shell("dedup-shard clean r; rm -r r/index; dedup-shard status r --missing")
+        dir.shell("dedup-shard clean r; rm -r r/index; dedup-shard status r --missing")
             .ok_text(),
         ""
     );

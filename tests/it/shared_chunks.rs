@@ -59,14 +59,14 @@ const ANSWERS: [&str; 16] = [
 ];
 
 fn assert_equal_answers(
-    work: &TestDir,
+    dir: &TestDir,
     indexes: &[&str],
     answers: &[&str],
 ) -> Result<(), TestCaseError> {
     for answer in answers {
         // Except for the header, which names the scheme.
         let run = |index: &str| {
-            work.shell(&format!(
+            dir.shell(&format!(
                 "set -o pipefail; dedup-extract {} | sed 's/\"scheme\":\"[^\"]*\"//'",
                 answer.replace("INDEX", &format!("{index} -q"))
             ))
@@ -87,12 +87,12 @@ proptest! {
     /// or split and merged.
     #[test]
     fn an_index_of_shared_chunks_answers_as_a_full_one(texts in corpora(), length in 2_usize..5, first in 0_usize..9) {
-        let (work, first) = (TestDir::new(), first.clamp(1, texts.len() - 1));
-        work.write("c.jsonl", lines(&texts, 0));
-        work.write("one.jsonl", lines(&texts[..first], 0));
-        work.write("two.jsonl", lines(&texts[first..], first));
+        let (dir, first) = (TestDir::new(), first.clamp(1, texts.len() - 1));
+        dir.write("c.jsonl", lines(&texts, 0));
+        dir.write("one.jsonl", lines(&texts[..first], 0));
+        dir.write("two.jsonl", lines(&texts[first..], first));
         let filtered = format!("--bits 64 -k {length} --select spex:f");
-        work.shell(&format!(
+        dir.shell(&format!(
             "set -e
             dedup-index build -q --bits 64 -k {length} -o full c.jsonl
             dedup-spex -q -l {length} --memory 64K --filter-out f -o spex c.jsonl
@@ -115,26 +115,26 @@ proptest! {
             diff -r filtered binary"
         )).ok();
         let indexes = ["spex", "within", "added", "dumped", "merged", "filtered", "piped", "binary", "grown", "joined"];
-        assert_equal_answers(&work, &indexes, &ANSWERS)?;
+        assert_equal_answers(&dir, &indexes, &ANSWERS)?;
         for keep in ["first", "last", "longest", "shortest"] {
             let answer = format!("clean INDEX --near 0.6 --keep {keep} c.jsonl --dropped gone -o kept; cat kept gone");
-            assert_equal_answers(&work, &indexes, &[&answer])?;
+            assert_equal_answers(&dir, &indexes, &[&answer])?;
         }
     }
 
     /// A sample of the shared chunks gives the same estimate as an index of that sample of all chunks.
     #[test]
     fn a_sample_of_shared_chunks_answers_as_the_sample_alone(texts in corpora(), length in 2_usize..4) {
-        let work = TestDir::new();
-        work.write("c.jsonl", lines(&texts, 0));
-        work.shell(&format!(
+        let dir = TestDir::new();
+        dir.write("c.jsonl", lines(&texts, 0));
+        dir.shell(&format!(
             "set -e
             dedup-index build -q --bits 64 -k {length} --select mod:2 -o full c.jsonl
             dedup-spex -q -l {length} --select spex,mod:2 --filter-out f -o spex c.jsonl
             dedup-index build -q --bits 64 -k {length} --select mod:2,spex:f -o filtered c.jsonl"
         )).ok();
         let estimates = ANSWERS.iter().copied().filter(|answer| !answer.contains("spans")).collect::<Vec<_>>();
-        assert_equal_answers(&work, &["spex", "filtered"], &estimates)?;
+        assert_equal_answers(&dir, &["spex", "filtered"], &estimates)?;
     }
 }
 
@@ -157,19 +157,18 @@ fn phrase() -> TestDir {
 
 #[test]
 fn a_shared_phrase_of_nine_words_is_not_a_copy() {
-    let work = phrase();
-    work.shell("dedup-index build -q --bits 64 -o full c && dedup-spex -q --filter-out f -o spex c && dedup-index build -q --bits 64 --select spex:f -o filtered c").ok();
+    let dir = phrase();
+    dir.shell("dedup-index build -q --bits 64 -o full c && dedup-spex -q --filter-out f -o spex c && dedup-index build -q --bits 64 --select spex:f -o filtered c").ok();
     for index in ["full", "spex", "filtered"] {
-        assert_eq!(work.run("dedup-extract", &[index]).ok(), b"", "{index}");
+        assert_eq!(dir.run("dedup-extract", &[index]).ok(), b"", "{index}");
         assert_eq!(
-            work.run("dedup-extract", &[index, "--threshold", "0"])
+            dir.run("dedup-extract", &[index, "--threshold", "0"])
                 .ok_text(),
             "{\"a\":\"c/a.txt\",\"b\":\"c/b.txt\",\"shared\":2,\"a_in_b\":0.004057,\"b_in_a\":0.004057,\"score\":0.004057}\n"
         );
         // The query counts with all its blots, whether they can be found or not.
         let asked = records(
-            &work
-                .run("dedup-query", &["-q", index, "c/a.txt", "--top", "2"])
+            &dir.run("dedup-query", &["-q", index, "c/a.txt", "--top", "2"])
                 .ok(),
         );
         let shares = |record: &Value| {
@@ -185,11 +184,11 @@ fn a_shared_phrase_of_nine_words_is_not_a_copy() {
             "{index}"
         );
     }
-    let stream = work
+    let stream = dir
         .shell("dedup-blot --bits 64 --select spex:f c/a.txt")
         .ok();
     assert_eq!(records(&stream)[1]["distinct"], 493);
-    let piped = work
+    let piped = dir
         .shell("dedup-blot --bits 64 --select spex:f c/a.txt | dedup-query -q filtered -")
         .ok();
     assert_eq!(records(&piped)[0]["a_in_b"], 0.004057);
@@ -197,13 +196,13 @@ fn a_shared_phrase_of_nine_words_is_not_a_copy() {
 
 #[test]
 fn a_query_warns_about_blots_that_the_index_lacks() {
-    let work = phrase();
-    work.shell(
+    let dir = phrase();
+    dir.shell(
         "dedup-index build -q -o full c && dedup-spex -q --filter-out f -o spex c && dedup-index build -q --select spex:f -o filtered c",
     )
     .ok();
-    work.write("q.txt", words("a", 120));
-    work.write(
+    dir.write("q.txt", words("a", 120));
+    dir.write(
         "q.jsonl",
         format!("{}\n", json!({"id": "q", "text": words("a", 120)})),
     );
@@ -214,7 +213,7 @@ fn a_query_warns_about_blots_that_the_index_lacks() {
         )
     };
     assert_eq!(
-        work.run("dedup-query", &["full", "q.txt"]).docs(),
+        dir.run("dedup-query", &["full", "q.txt"]).docs(),
         ["c/a.txt"]
     );
     for index in ["spex", "filtered"] {
@@ -223,26 +222,23 @@ fn a_query_warns_about_blots_that_the_index_lacks() {
             &[index, "--stream", "q.jsonl"],
             &[index, "q.txt", "--passages"],
         ] {
-            let ran = work.run("dedup-query", arguments);
+            let ran = dir.run("dedup-query", arguments);
             assert_eq!(
                 (ran.code(), ran.stderr()),
                 (1, limits(index)),
                 "{arguments:?}"
             );
         }
-        assert_eq!(
-            work.run("dedup-query", &["-q", index, "q.txt"]).stderr(),
-            ""
-        );
+        assert_eq!(dir.run("dedup-query", &["-q", index, "q.txt"]).stderr(), "");
     }
 }
 
 #[test]
 fn incomplete_results_are_refused() {
-    let work = phrase();
-    work.shell("dedup-spex -q --filter-out f -o a c/a.txt && dedup-spex -q -o b c/b.txt")
+    let dir = phrase();
+    dir.shell("dedup-spex -q --filter-out f -o a c/a.txt && dedup-spex -q -o b c/b.txt")
         .ok();
-    work.shell("dedup-blot --select spex:f c | sed 's/\"distinct\":[0-9]*,//' > old.blots; dedup-blot c | sed 's/\"blots\":\\[/\"distinct\":9,&/' > odd.blots").ok();
+    dir.shell("dedup-blot --select spex:f c | sed 's/\"distinct\":[0-9]*,//' > old.blots; dedup-blot c | sed 's/\"blots\":\\[/\"distinct\":9,&/' > odd.blots").ok();
     for (line, expected) in [
         (
             "dedup-index merge -o m a b",
@@ -257,43 +253,43 @@ fn incomplete_results_are_refused() {
             "'distinct' has no meaning in scheme 'word@18.0 ordered:8:32 all', which leaves no blots out",
         ),
     ] {
-        let ran = work.shell(line);
+        let ran = dir.shell(line);
         assert!(
             ran.code() == 2 && ran.stderr().contains(expected),
             "{line}: {}",
             ran.stderr()
         );
-        work.shell("rm -rf m").ok();
+        dir.shell("rm -rf m").ok();
     }
 }
 
 #[test]
 fn exclusions_that_cannot_be_applied_are_reported() {
-    let work = phrase();
-    work.shell("dedup-spex -q -o spex c && dedup-index build -q -o full c")
+    let dir = phrase();
+    dir.shell("dedup-spex -q -o spex c && dedup-index build -q -o full c")
         .ok();
-    work.write("template.txt", words("phrase", 9));
-    let said = "spex: holds no text that a single document has, so where --exclude-text, --exclude-index or --base name such text, the document is still measured with it; \
+    dir.write("template.txt", words("phrase", 9));
+    let message = "spex: holds no text that a single document has, so where --exclude-text, --exclude-index or --base name such text, the document is still measured with it; \
                 for exact shares build a full index with dedup-index build\n";
-    let ran = work.run(
+    let ran = dir.run(
         "dedup-extract",
         &["spex", "--threshold", "0", "--exclude-text", "template.txt"],
     );
     assert_eq!(
         (ran.code(), ran.stderr()),
-        (0, format!("dedup-extract: {said}"))
+        (0, format!("dedup-extract: {message}"))
     );
-    let ran = work.run(
+    let ran = dir.run(
         "dedup-query",
         &["spex", "c/a.txt", "--exclude-text", "template.txt"],
     );
     assert!(
-        ran.stderr().ends_with(&format!("dedup-query: {said}")),
+        ran.stderr().ends_with(&format!("dedup-query: {message}")),
         "{}",
         ran.stderr()
     );
     assert_eq!(
-        work.run(
+        dir.run(
             "dedup-extract",
             &["full", "--threshold", "0", "--exclude-text", "template.txt"]
         )

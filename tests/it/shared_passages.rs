@@ -39,25 +39,25 @@ fn shown(stream: &[u8]) -> Vec<(u64, String)> {
 fn fixture() -> TestDir {
     let (one, two) = (words("one", 10), words("two", 9));
     let line = |id: &str, text: &str| format!("{}\n", json!({ "id": id, "text": text }));
-    let work = TestDir::new();
-    work.write(
+    let dir = TestDir::new();
+    dir.write(
         "c.jsonl",
         line("a", &format!("x {one}"))
             + &line("b", &format!("{one}y {two}"))
             + &line("c", &two)
             + &line("d", &format!("({})", two.to_uppercase())),
     );
-    work.run("dedup-index", &["build", "-o", "i", "c.jsonl"])
+    dir.run("dedup-index", &["build", "-o", "i", "c.jsonl"])
         .ok();
-    work
+    dir
 }
 
 #[test]
 fn a_licence_in_five_thousand_files_is_one_line() {
-    let work = TestDir::new();
+    let dir = TestDir::new();
     let licence = words("licence", 200);
     for number in 0..5000 {
-        work.write(
+        dir.write(
             &format!("files/{number:04}"),
             format!(
                 "{}{licence}{}",
@@ -66,8 +66,8 @@ fn a_licence_in_five_thousand_files_is_one_line() {
             ),
         );
     }
-    work.run("dedup-index", &["build", "-o", "i", "files"]).ok();
-    let found = records(&work.run("dedup-extract", &["passages", "i"]).ok());
+    dir.run("dedup-index", &["build", "-o", "i", "files"]).ok();
+    let found = records(&dir.run("dedup-extract", &["passages", "i"]).ok());
     let [passage] = &found[..] else {
         panic!("{} lines", found.len())
     };
@@ -96,27 +96,25 @@ fn a_licence_in_five_thousand_files_is_one_line() {
 
 #[test]
 fn passages_of_ndjson_documents_are_written() {
-    let work = fixture();
+    let dir = fixture();
     assert_eq!(
-        work.run("dedup-extract", &["passages", "i", "c.jsonl"])
+        dir.run("dedup-extract", &["passages", "i", "c.jsonl"])
             .ok_text(),
         "{\"passage\":1,\"tokens\":9,\"count\":3,\"documents\":3,\"new\":27,\"text\":\"two0 two1 two2 two3 two4 two5 two6 two7 two8\",\
          \"places\":[{\"doc\":\"b\",\"start\":52,\"end\":96},{\"doc\":\"c\",\"start\":0,\"end\":44},{\"doc\":\"d\",\"start\":1,\"end\":45}]}\n\
          {\"passage\":2,\"tokens\":10,\"count\":2,\"documents\":2,\"new\":20,\"text\":\"one0 one1 one2 one3 one4 one5 one6 one7 one8 one9\",\
          \"places\":[{\"doc\":\"a\",\"start\":2,\"end\":51},{\"doc\":\"b\",\"start\":0,\"end\":49}]}\n"
     );
-    let all = work
-        .run("dedup-extract", &["passages", "i", "c.jsonl"])
-        .ok();
+    let all = dir.run("dedup-extract", &["passages", "i", "c.jsonl"]).ok();
     for options in ["--threads 3", "--threads 1 --memory 1"] {
         assert_eq!(
-            work.shell(&format!("dedup-extract passages i c.jsonl {options}"))
+            dir.shell(&format!("dedup-extract passages i c.jsonl {options}"))
                 .ok(),
             all
         );
     }
     assert_eq!(
-        work.run(
+        dir.run(
             "dedup-extract",
             &["passages", "i", "c.jsonl", "--top", "1", "--format", "tsv"]
         )
@@ -124,14 +122,14 @@ fn passages_of_ndjson_documents_are_written() {
         "passage\ttokens\tcount\tdocuments\tnew\ttext\tplaces\n1\t9\t3\t3\t27\ttwo0 two1 two2 two3 two4 two5 two6 two7 two8\t\
          [{\"doc\":\"b\",\"start\":52,\"end\":96},{\"doc\":\"c\",\"start\":0,\"end\":44},{\"doc\":\"d\",\"start\":1,\"end\":45}]\n"
     );
-    let piped = work.shell("dedup-tokenize --spans c.jsonl | dedup-extract passages i -");
+    let piped = dir.shell("dedup-tokenize --spans c.jsonl | dedup-extract passages i -");
     assert_eq!(shown(&piped.ok()), shown(&all));
     assert!(
         records(&piped.ok())
             .iter()
             .all(|record| record["text"].is_null())
     );
-    let ran = work.shell("dedup-blot c.jsonl | dedup-extract passages i -");
+    let ran = dir.shell("dedup-blot c.jsonl | dedup-extract passages i -");
     assert_eq!((ran.code(), ran.stdout().as_str()), (2, ""));
     assert!(
         ran.stderr().contains(
@@ -144,13 +142,13 @@ fn passages_of_ndjson_documents_are_written() {
 
 #[test]
 fn only_passages_of_the_given_documents_are_written() {
-    let work = fixture();
-    let some = work
+    let dir = fixture();
+    let some = dir
         .shell("grep -v '\"b\"' c.jsonl | dedup-extract passages i -")
         .ok();
     assert_eq!(shown(&some), [(9, "c:0-44 d:1-45".to_owned())]);
     assert_eq!(
-        work.shell("head -n 1 c.jsonl | dedup-extract passages i -")
+        dir.shell("head -n 1 c.jsonl | dedup-extract passages i -")
             .ok(),
         b""
     );
@@ -158,14 +156,14 @@ fn only_passages_of_the_given_documents_are_written() {
 
 #[test]
 fn min_tokens_and_taboo_drop_passages() {
-    let work = fixture();
-    let run = |options: &str| work.shell(&format!("dedup-extract passages i c.jsonl {options}"));
+    let dir = fixture();
+    let run = |options: &str| dir.shell(&format!("dedup-extract passages i c.jsonl {options}"));
     let long = run("--min-tokens 10").ok();
     assert_eq!(shown(&long), [(10, "a:2-51 b:0-49".to_owned())]);
     let header = json!({ "dedup": "extract", "version": 1, "scheme": "word@18.0 ordered:8:32 all", "min_tokens": 10, "taboo": [] });
     assert_eq!(records(&long)[0], header);
-    work.write("taboo/all", format!("before {} after", words("TWO", 9)));
-    work.write("part", words("one", 9));
+    dir.write("taboo/all", format!("before {} after", words("TWO", 9)));
+    dir.write("part", words("one", 9));
     assert_eq!(
         shown(&run("--taboo taboo").ok()),
         [(10, "a:2-51 b:0-49".to_owned())]
@@ -190,17 +188,17 @@ fn min_tokens_and_taboo_drop_passages() {
 
 #[test]
 fn documents_are_read_by_their_ids() {
-    let (work, corpus) = (TestDir::new(), root().join("testdata/corpus/essays"));
-    work.shell(&format!(
+    let (dir, corpus) = (TestDir::new(), root().join("testdata/corpus/essays"));
+    dir.shell(&format!(
         "cp -r {} essays && dedup-index build -o whole essays && dedup-index build -o i --relative essays",
         corpus.display()
     ))
     .ok();
-    let found = work
+    let found = dir
         .run("dedup-extract", &["passages", "i", "--corpus", "essays"])
         .ok();
     assert_eq!(
-        work.run("dedup-extract", &["passages", "i", "--relative", "essays"])
+        dir.run("dedup-extract", &["passages", "i", "--relative", "essays"])
             .ok(),
         found
     );
@@ -211,16 +209,16 @@ fn documents_are_read_by_their_ids() {
             "gettysburg-telegram.txt:0-1440 gettysburg.txt:0-1474".to_owned()
         )
     );
-    let whole = work.run("dedup-extract", &["passages", "whole"]).ok_text();
+    let whole = dir.run("dedup-extract", &["passages", "whole"]).ok_text();
     assert_eq!(
         whole.replace("essays/", ""),
         String::from_utf8(found).unwrap()
     );
 
     // Unreadable or changed documents are reported; the others are processed.
-    work.write("essays/gettysburg.txt", "Four score and eight years ago");
-    work.shell("rm essays/tides-revised.txt").ok();
-    let ran = work.run("dedup-extract", &["passages", "i", "--corpus", "essays"]);
+    dir.write("essays/gettysburg.txt", "Four score and eight years ago");
+    dir.shell("rm essays/tides-revised.txt").ok();
+    let ran = dir.run("dedup-extract", &["passages", "i", "--corpus", "essays"]);
     assert_eq!(
         (ran.code(), ran.stderr().as_str()),
         (
@@ -240,18 +238,18 @@ fn documents_are_read_by_their_ids() {
 
 #[test]
 fn passages_reflect_changes_of_the_index() {
-    let work = fixture();
-    work.write(
+    let dir = fixture();
+    dir.write(
         "e.jsonl",
         format!(
             "{}\n",
             json!({ "id": "e", "text": format!("{}z", words("two", 9)) })
         ),
     );
-    work.run("dedup-index", &["add", "--no-compact", "i", "e.jsonl"])
+    dir.run("dedup-index", &["add", "--no-compact", "i", "e.jsonl"])
         .ok();
-    work.run("dedup-index", &["remove", "i", "a", "c"]).ok();
-    let found = work
+    dir.run("dedup-index", &["remove", "i", "a", "c"]).ok();
+    let found = dir
         .shell("grep -v -e '\"a\"' -e '\"c\"' c.jsonl | cat - e.jsonl | dedup-extract passages i -")
         .ok();
     assert_eq!(shown(&found), [(9, "b:52-96 d:1-45 e:0-44".to_owned())]);
@@ -260,10 +258,10 @@ fn passages_reflect_changes_of_the_index() {
 #[test]
 fn unknown_bases_are_not_shared() {
     let bases = "acgttgcaacgtgatccagtnnnnnnnnnnnnnnnnacgatcgatgcatgcatcgatt";
-    let work = TestDir::with(&[("s.fa", format!(">one\ntttt{bases}\n>two\ngggg{bases}\n"))]);
-    work.shell("dedup-index build -o i --tokenizer dna -k 8 --records fasta s.fa")
+    let dir = TestDir::with(&[("s.fa", format!(">one\ntttt{bases}\n>two\ngggg{bases}\n"))]);
+    dir.shell("dedup-index build -o i --tokenizer dna -k 8 --records fasta s.fa")
         .ok();
-    let found = work
+    let found = dir
         .shell("dedup-extract passages i --records fasta s.fa")
         .ok();
     assert_eq!(
@@ -277,8 +275,8 @@ fn unknown_bases_are_not_shared() {
 
 #[test]
 fn invalid_options_are_refused() {
-    let work = fixture();
-    work.run(
+    let dir = fixture();
+    dir.run(
         "dedup-index",
         &["build", "-o", "m", "--select", "mod:2", "c.jsonl"],
     )
@@ -305,19 +303,19 @@ fn invalid_options_are_refused() {
             "error: invalid value 'dot' for '--format <FORMAT>'",
         ),
     ] {
-        let ran = work.shell(&format!("dedup-extract passages {line}"));
-        let said = ran.stderr();
-        let said = said.strip_prefix("dedup-extract: ").unwrap_or(&said);
+        let ran = dir.shell(&format!("dedup-extract passages {line}"));
+        let stderr = ran.stderr();
+        let stderr = stderr.strip_prefix("dedup-extract: ").unwrap_or(&stderr);
         assert!(
-            ran.code() == 2 && said.starts_with(expected),
-            "{line}: {said}"
+            ran.code() == 2 && stderr.starts_with(expected),
+            "{line}: {stderr}"
         );
     }
     for (line, expected) in [
         ("pairs i --taboo c.jsonl", "unexpected argument '--taboo'"),
         ("pairs i --corpus .", "not provided:\n  --passages"),
     ] {
-        let ran = work.shell(&format!("dedup-extract {line}"));
+        let ran = dir.shell(&format!("dedup-extract {line}"));
         assert!(
             ran.code() == 2 && ran.stderr().contains(expected),
             "{line}: {}",
@@ -329,7 +327,7 @@ fn invalid_options_are_refused() {
 /// All places extend equally far, which must cost no more than reading the text.
 #[test]
 fn a_word_repeated_half_a_million_times_takes_linear_time() {
-    let (work, run, rows) = (
+    let (dir, run, rows) = (
         TestDir::new(),
         "a ".repeat(500_000),
         "one row of ten words that are the same ever ".repeat(50_000),
@@ -347,14 +345,10 @@ fn a_word_repeated_half_a_million_times_takes_linear_time() {
         .enumerate()
         .map(|(number, text)| format!("{}\n", json!({ "id": number.to_string(), "text": text })))
         .collect();
-    work.write("c.jsonl", lines.concat());
-    work.run("dedup-index", &["build", "-o", "i", "c.jsonl"])
+    dir.write("c.jsonl", lines.concat());
+    dir.run("dedup-index", &["build", "-o", "i", "c.jsonl"])
         .ok();
-    let found = shown(
-        &work
-            .run("dedup-extract", &["passages", "i", "c.jsonl"])
-            .ok(),
-    );
+    let found = shown(&dir.run("dedup-extract", &["passages", "i", "c.jsonl"]).ok());
     let lengths: Vec<_> = found.iter().map(|passage| passage.0).collect();
     // All places but one of the 250,000 words are within those of the 500,000 words; the first and the
     // last eight words occur twice more.

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 struct Cluster {
     _parent: TempDir,
     directory: PathBuf,
-    work: TestDir,
+    dir: TestDir,
 }
 
 impl Cluster {
@@ -43,13 +43,13 @@ impl Cluster {
         Some(Self {
             _parent: parent,
             directory,
-            work: TestDir::new(),
+            dir: TestDir::new(),
         })
     }
 
     /// Runs a line of shell that sees this cluster.
     fn shell(&self, line: &str) -> RunResult {
-        self.work
+        self.dir
             .shell(&format!(". {}/env.sh\n{line}", self.directory.display()))
     }
 
@@ -59,9 +59,9 @@ impl Cluster {
             let words = (0..bytes_each / 8)
                 .map(|at| format!("w{} ", (at * (n % 5 + 3)) % 40_009 + at / 700))
                 .collect::<String>();
-            self.work.write(&format!("it's $(c)/{n:02}.txt"), words);
+            self.dir.write(&format!("it's $(c)/{n:02}.txt"), words);
         }
-        self.work.write("hosts", "a slots=6\n");
+        self.dir.write("hosts", "a slots=6\n");
         self.shell("dedup-index build -o i --parts 3 \"it's \\$(c)\" && dedup-shard plan -o 'r $(x)' --hosts hosts --parts 3 \"it's \\$(c)\" && ln -s 'r $(x)' r")
             .ok();
     }
@@ -145,17 +145,17 @@ fn a_failed_task_is_named() {
         return;
     };
     cluster.plan(4000);
-    cluster.work.write("it's $(c)/07.txt", "another text");
+    cluster.dir.write("it's $(c)/07.txt", "another text");
     let ran = cluster.shell("dedup-shard run r --engine slurm");
     assert_eq!(ran.code(), 2, "{}", ran.stderr());
-    let said = ran.stderr();
+    let stderr = ran.stderr();
     for part in [
         "dedup-shard: map-0003: job ",
         "on node",
         "/logs/slurm-map-",
         "07.txt: changed since the plan was made",
     ] {
-        assert!(said.contains(part), "{part}: {said}");
+        assert!(stderr.contains(part), "{part}: {stderr}");
     }
     assert_eq!(cluster.shell("squeue -h").ok_text(), "");
     assert_eq!(
@@ -224,13 +224,13 @@ fn a_waiting_run_can_be_killed_or_stopped() {
 /// Needs no cluster.
 #[test]
 fn the_script_can_be_printed_without_slurm() {
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         ("c/a.txt", "some words of a text"),
         ("c/b.txt", "and some of another"),
         ("hosts", "a slots=2\n"),
     ]);
-    work.shell("dedup-shard plan -o r --hosts hosts c").ok();
-    let printed = work
+    dir.shell("dedup-shard plan -o r --hosts hosts c").ok();
+    let printed = dir
         .shell("dedup-shard run r --engine slurm --print --sbatch-arg '--comment=a; touch x'")
         .ok_text();
     assert_eq!(
@@ -245,20 +245,20 @@ fn the_script_can_be_printed_without_slurm() {
     );
     // The scripts are complete: with an sbatch that runs its script, they do all the work.
     let sbatch = "#!/bin/sh\ncat > job\nfor SLURM_ARRAY_TASK_ID in 0 1 2 3; do export SLURM_ARRAY_TASK_ID; sh job >> said 2>&1; done; echo 7\n";
-    work.write("bin/sbatch", sbatch);
-    work.write("submit", printed);
-    work.shell(
+    dir.write("bin/sbatch", sbatch);
+    dir.write("submit", printed);
+    dir.shell(
         "chmod +x bin/sbatch && PATH=$PWD/bin:$PATH sh submit && dedup-index build --parts 4 -o i c && diff -r i r/index && test ! -e x",
     )
     .ok();
     assert_eq!(
-        work.shell("dedup-shard run r --engine slurm --print")
+        dir.shell("dedup-shard run r --engine slurm --print")
             .ok_text()
             .matches("sbatch --parsable")
             .count(),
         0
     );
-    assert_eq!(work.shell("dedup-shard task r --stage map --element 1 && dedup-shard task r --stage map --element 0 --each 9").code(), 0);
+    assert_eq!(dir.shell("dedup-shard task r --stage map --element 1 && dedup-shard task r --stage map --element 0 --each 9").code(), 0);
     for (line, what) in [
         (
             "--stage map --element 2",
@@ -269,10 +269,10 @@ fn the_script_can_be_printed_without_slurm() {
             "dedup-shard: the plan has no tasks of the kind 'm'; it has map, number, reduce, sets, part, gather\n",
         ),
     ] {
-        let ran = work.shell(&format!("dedup-shard task r {line}"));
+        let ran = dir.shell(&format!("dedup-shard task r {line}"));
         assert_eq!((ran.code(), ran.stderr().as_str()), (2, what));
     }
-    let ran = work.shell("cp -r r 'r%a' && dedup-shard run r%a --engine slurm --print");
+    let ran = dir.shell("cp -r r 'r%a' && dedup-shard run r%a --engine slurm --print");
     assert!(
         ran.code() == 2
             && ran
@@ -281,7 +281,7 @@ fn the_script_can_be_printed_without_slurm() {
         "{}",
         ran.stderr()
     );
-    let ran = work.shell(
+    let ran = dir.shell(
         "rm -r r/index; PATH=$(dirname $(command -v dedup-shard)) dedup-shard run r --engine slurm",
     );
     let what = "dedup-shard: squeue is not on the PATH; is this a machine of a Slurm cluster?\n";

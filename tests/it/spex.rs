@@ -67,18 +67,18 @@ fn truth(texts: &Texts, length: usize, within: bool) -> BTreeMap<String, BTreeMa
 }
 
 fn corpus(texts: &Texts) -> TestDir {
-    let work = TestDir::new();
+    let dir = TestDir::new();
     let line = |(number, words): (usize, &Vec<String>)| {
         format!(
             "{}\n",
             json!({"id": format!("d{number}"), "text": words.join(" ")})
         )
     };
-    work.write(
+    dir.write(
         "c.jsonl",
         texts.iter().enumerate().map(line).collect::<String>(),
     );
-    work
+    dir
 }
 
 fn found(lines: &[Value]) -> BTreeMap<String, BTreeMap<String, u64>> {
@@ -103,9 +103,9 @@ fn found(lines: &[Value]) -> BTreeMap<String, BTreeMap<String, u64>> {
 }
 
 /// The documents of each blot, from a dump of the index.
-fn dumped(work: &TestDir, index: &str) -> BTreeMap<String, Vec<String>> {
+fn dumped(dir: &TestDir, index: &str) -> BTreeMap<String, Vec<String>> {
     let mut blots: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for line in records(&work.run("dedup-index", &["dump", index]).ok())
+    for line in records(&dir.run("dedup-index", &["dump", index]).ok())
         .iter()
         .filter(|line| line.get("doc").is_some())
     {
@@ -126,7 +126,7 @@ proptest! {
     fn finds_exactly_the_shared_chunks(
         texts in texts(), length in 1_usize..7, memory in prop::sample::select(vec!["1", "16", "64", "1K", "1M"]), threads in 1_usize..4, within: bool, steps: u8,
     ) {
-        let work = corpus(&texts);
+        let dir = corpus(&texts);
         let (length_text, threads) = (length.to_string(), threads.to_string());
         let schedule: Vec<String> = (1..=length).filter(|step| *step == length || steps >> step & 1 == 1).map(|step| step.to_string()).collect();
         let schedule = schedule.join(",");
@@ -134,7 +134,7 @@ proptest! {
         if within {
             arguments.push("--within");
         }
-        let lines = records(&work.run("dedup-spex", &arguments).ok());
+        let lines = records(&dir.run("dedup-spex", &arguments).ok());
         prop_assert_eq!(found(&lines), truth(&texts, length, within));
         prop_assert!(lines.is_sorted_by_key(|line| line["blot"].as_str().unwrap().to_owned()));
     }
@@ -142,16 +142,16 @@ proptest! {
     /// The index of shared chunks is the index of all chunks without those of a single document.
     #[test]
     fn the_index_has_all_chunks_but_those_of_single_documents(texts in texts(), length in 1_u32..6, memory in prop::sample::select(vec!["1", "64", "1M"])) {
-        let (work, length) = (corpus(&texts), length.to_string());
-        work.run("dedup-spex", &["-q", "-l", &length, "--memory", memory, "-o", "shared", "c.jsonl"]).ok();
-        work.run("dedup-index", &["verify", "shared"]).ok();
-        work.run("dedup-index", &["build", "-q", "-k", &length, "--bits", "64", "-o", "all", "c.jsonl"]).ok();
-        let mut all = dumped(&work, "all");
+        let (dir, length) = (corpus(&texts), length.to_string());
+        dir.run("dedup-spex", &["-q", "-l", &length, "--memory", memory, "-o", "shared", "c.jsonl"]).ok();
+        dir.run("dedup-index", &["verify", "shared"]).ok();
+        dir.run("dedup-index", &["build", "-q", "-k", &length, "--bits", "64", "-o", "all", "c.jsonl"]).ok();
+        let mut all = dumped(&dir, "all");
         all.retain(|_, documents| documents.len() > 1);
-        prop_assert_eq!(dumped(&work, "shared"), all);
+        prop_assert_eq!(dumped(&dir, "shared"), all);
         // Both count the same blots and tokens.
         for score in ["s1", "s2", "s3", "s4", "rarity"] {
-            let pairs = |index: &str| work.run("dedup-extract", &[index, "--score", score, "--threshold", "0.2"]).ok_text();
+            let pairs = |index: &str| dir.run("dedup-extract", &[index, "--score", score, "--threshold", "0.2"]).ok_text();
             let shown = |text: String| records(text.as_bytes()).iter().map(|pair| (pair["a"].to_string(), pair["b"].to_string(), pair["shared"].to_string(), pair["score"].to_string())).collect::<Vec<_>>();
             prop_assert_eq!(shown(pairs("shared")), shown(pairs("all")), "{}", score);
         }
@@ -160,13 +160,13 @@ proptest! {
     /// With --within the index also has chunks that repeat within one document, as lines do.
     #[test]
     fn an_index_of_chunks_within_documents(texts in texts(), length in 1_u32..5, memory in prop::sample::select(vec!["1", "64", "1M"])) {
-        let (work, length) = (corpus(&texts), length.to_string());
-        work.run("dedup-spex", &["-q", "-l", &length, "--memory", memory, "--within", "--with-text", "-o", "i", "c.jsonl"]).ok();
-        work.run("dedup-index", &["verify", "i"]).ok();
-        let lines = records(&work.run("dedup-spex", &["-l", &length, "--within", "c.jsonl"]).ok());
+        let (dir, length) = (corpus(&texts), length.to_string());
+        dir.run("dedup-spex", &["-q", "-l", &length, "--memory", memory, "--within", "--with-text", "-o", "i", "c.jsonl"]).ok();
+        dir.run("dedup-index", &["verify", "i"]).ok();
+        let lines = records(&dir.run("dedup-spex", &["-l", &length, "--within", "c.jsonl"]).ok());
         let ids = |line: &Value| line["documents"].as_array().unwrap().iter().map(|document| document["doc"].as_str().unwrap().to_owned()).collect::<Vec<_>>();
         let mut expected: BTreeMap<String, Vec<String>> = lines.iter().map(|line| (line["blot"].as_str().unwrap().to_owned(), ids(line))).collect();
-        let mut found = dumped(&work, "i");
+        let mut found = dumped(&dir, "i");
         for ids in expected.values_mut().chain(found.values_mut()) {
             ids.sort();
         }
@@ -176,41 +176,41 @@ proptest! {
     /// Adding documents gives the same bytes as all documents at once, and reads no old document again.
     #[test]
     fn adding_documents_gives_the_same_bytes_as_all_at_once(first in texts(), second in texts(), third in texts(), memory in prop::sample::select(vec!["1", "64", "1M"])) {
-        let work = TestDir::new();
+        let dir = TestDir::new();
         let mut lines = Vec::new();
         for (number, words) in first.iter().chain(&second).chain(&third).enumerate() {
             lines.push(format!("{}\n", json!({"id": format!("d{number}"), "text": words.join(" ")})));
         }
-        work.write("all.jsonl", lines.concat());
+        dir.write("all.jsonl", lines.concat());
         let [one, two] = [first.len(), first.len() + second.len()];
         for (name, part) in [("1.jsonl", &lines[..one]), ("2.jsonl", &lines[one..two]), ("3.jsonl", &lines[two..])] {
-            work.write(name, part.concat());
+            dir.write(name, part.concat());
         }
-        let spex = |arguments: &[&str]| work.run("dedup-spex", &[&["-q", "-l", "3", "--memory", memory], arguments].concat()).ok();
+        let spex = |arguments: &[&str]| dir.run("dedup-spex", &[&["-q", "-l", "3", "--memory", memory], arguments].concat()).ok();
         spex(&["-o", "whole", "all.jsonl"]);
         spex(&["-o", "grown", "1.jsonl"]);
-        std::fs::remove_file(work.path("1.jsonl")).unwrap();
+        std::fs::remove_file(dir.path("1.jsonl")).unwrap();
         spex(&["--add", "grown", "2.jsonl"]);
         // Documents that are in the index already are skipped.
         spex(&["--add", "grown", "--threads", "3", "2.jsonl", "3.jsonl"]);
-        work.run("dedup-index", &["verify", "grown"]).ok();
-        let manifest: Value = serde_json::from_slice(&work.read("grown/manifest.json")).unwrap();
+        dir.run("dedup-index", &["verify", "grown"]).ok();
+        let manifest: Value = serde_json::from_slice(&dir.read("grown/manifest.json")).unwrap();
         let name = manifest["segments"][0]["name"].as_str().unwrap();
         for file in ["sets", "000.part"] {
-            prop_assert!(work.read(&format!("grown/{name}.{file}")) == work.read(&format!("whole/000001.{file}")), "{}", file);
+            prop_assert!(dir.read(&format!("grown/{name}.{file}")) == dir.read(&format!("whole/000001.{file}")), "{}", file);
         }
-        let dump = |index: &str| work.run("dedup-index", &["dump", index]).ok_text();
+        let dump = |index: &str| dir.run("dedup-index", &["dump", index]).ok_text();
         prop_assert_eq!(dump("grown"), dump("whole"));
     }
 
     /// A filter keeps all shared blots.
     #[test]
     fn a_filter_keeps_all_shared_blots(texts in texts(), memory in prop::sample::select(vec!["1", "64", "1K"])) {
-        let work = corpus(&texts);
-        work.run("dedup-spex", &["-q", "-l", "3", "--memory", memory, "--filter-out", "f", "c.jsonl"]).ok();
-        work.run("dedup-index", &["build", "-q", "-k", "3", "--select", "spex:f", "-o", "some", "c.jsonl"]).ok();
-        work.run("dedup-index", &["build", "-q", "-k", "3", "-o", "all", "c.jsonl"]).ok();
-        let (some, mut all) = (dumped(&work, "some"), dumped(&work, "all"));
+        let dir = corpus(&texts);
+        dir.run("dedup-spex", &["-q", "-l", "3", "--memory", memory, "--filter-out", "f", "c.jsonl"]).ok();
+        dir.run("dedup-index", &["build", "-q", "-k", "3", "--select", "spex:f", "-o", "some", "c.jsonl"]).ok();
+        dir.run("dedup-index", &["build", "-q", "-k", "3", "-o", "all", "c.jsonl"]).ok();
+        let (some, mut all) = (dumped(&dir, "some"), dumped(&dir, "all"));
         prop_assert!(some.iter().all(|(blot, documents)| all[blot] == *documents));
         all.retain(|_, documents| documents.len() > 1);
         prop_assert!(all.keys().all(|blot| some.contains_key(blot)));
@@ -235,8 +235,8 @@ fn library() -> TestDir {
 
 #[test]
 fn lines_name_the_shared_chunks_and_their_documents() {
-    let work = library();
-    let lines = records(&work.run("dedup-spex", &["-l", "12", "c"]).ok());
+    let dir = library();
+    let lines = records(&dir.run("dedup-spex", &["-l", "12", "c"]).ok());
     let shown: Vec<_> = lines
         .iter()
         .map(|line| (line["text"].as_str().unwrap(), line["documents"].clone()))
@@ -256,8 +256,7 @@ fn lines_name_the_shared_chunks_and_their_documents() {
     assert_eq!(shown, expected);
     // The same blots as all other programs make.
     let blots = records(
-        &work
-            .run("dedup-blot", &["-k", "12", "--bits", "64", "c/one.txt"])
+        &dir.run("dedup-blot", &["-k", "12", "--bits", "64", "c/one.txt"])
             .ok(),
     );
     assert!(lines.iter().all(|line| {
@@ -267,8 +266,7 @@ fn lines_name_the_shared_chunks_and_their_documents() {
             .contains(&line["blot"])
     }));
     let twice = records(
-        &work
-            .run("dedup-spex", &["-l", "5", "--within", "c/two.txt"])
+        &dir.run("dedup-spex", &["-l", "5", "--within", "c/two.txt"])
             .ok(),
     );
     assert_eq!(twice[0]["text"], "the ferry leaves at nine");
@@ -280,26 +278,25 @@ fn lines_name_the_shared_chunks_and_their_documents() {
 
 #[test]
 fn queries_work_on_the_index() {
-    let work = library();
-    work.run("dedup-spex", &["-q", "-o", "i", "c"]).ok();
-    let pairs = records(&work.run("dedup-extract", &["i", "--threshold", "0.1"]).ok());
+    let dir = library();
+    dir.run("dedup-spex", &["-q", "-o", "i", "c"]).ok();
+    let pairs = records(&dir.run("dedup-extract", &["i", "--threshold", "0.1"]).ok());
     assert_eq!(
         (pairs.len(), pairs[0]["a"].as_str(), pairs[0]["b"].as_str()),
         (1, Some("c/one.txt"), Some("c/two.txt"))
     );
     assert!(pairs[0].get("estimate").is_none(), "{}", pairs[0]);
     let matches = records(
-        &work
-            .run_with(
-                "dedup-query",
-                &["-q", "i"],
-                LICENCE.to_uppercase().as_bytes(),
-            )
-            .ok(),
+        &dir.run_with(
+            "dedup-query",
+            &["-q", "i"],
+            LICENCE.to_uppercase().as_bytes(),
+        )
+        .ok(),
     );
     assert_eq!(matches.len(), 2);
     assert_eq!(
-        work.run_with(
+        dir.run_with(
             "dedup-query",
             &["i"],
             b"Something else altogether, and longer than a chunk"
@@ -308,14 +305,14 @@ fn queries_work_on_the_index() {
         1
     );
     let stats: Value =
-        serde_json::from_slice(&work.run("dedup-index", &["stats", "--json", "i"]).ok()).unwrap();
+        serde_json::from_slice(&dir.run("dedup-index", &["stats", "--json", "i"]).ok()).unwrap();
     assert_eq!(stats["scheme"], "word@18.0 ordered:8:64 spex");
-    work.run(
+    dir.run(
         "dedup-spex",
         &["-q", "--select", "spex,mod:2", "-o", "fewer", "c"],
     )
     .ok();
-    let [some, all] = ["fewer", "i"].map(|index| dumped(&work, index));
+    let [some, all] = ["fewer", "i"].map(|index| dumped(&dir, index));
     assert_eq!(
         some,
         all.into_iter()
@@ -326,9 +323,9 @@ fn queries_work_on_the_index() {
 
 #[test]
 fn any_number_of_threads_gives_the_same_bytes() {
-    let work = library();
+    let dir = library();
     for n in 0..40 {
-        work.write(
+        dir.write(
             &format!("c/{n}.txt"),
             (0..400)
                 .map(|word| format!("w{} ", (word * (n % 7 + 1)) % 97))
@@ -336,7 +333,7 @@ fn any_number_of_threads_gives_the_same_bytes() {
         );
     }
     let lines = |threads: &str, memory: &str| {
-        work.run(
+        dir.run(
             "dedup-spex",
             &["--threads", threads, "--memory", memory, "c"],
         )
@@ -350,7 +347,7 @@ fn any_number_of_threads_gives_the_same_bytes() {
             .all(|(threads, memory)| lines(threads, memory) == expected)
     );
     let index = |name: &str, threads: &str, memory: &str| {
-        work.run(
+        dir.run(
             "dedup-spex",
             &[
                 "-q",
@@ -370,11 +367,11 @@ fn any_number_of_threads_gives_the_same_bytes() {
             "000001.sets",
             "000001.000.part",
         ]
-        .map(|file| work.read(&format!("{name}/{file}")))
+        .map(|file| dir.read(&format!("{name}/{file}")))
     };
     assert_eq!(index("a", "1", "64M"), index("b", "8", "1"));
     // Token streams give the same result as text.
-    let from_tokens = work
+    let from_tokens = dir
         .shell("dedup-tokenize --binary c | dedup-spex")
         .ok_text();
     assert_eq!(from_tokens, expected);
@@ -382,18 +379,18 @@ fn any_number_of_threads_gives_the_same_bytes() {
 
 #[test]
 fn chunks_can_be_read_without_the_corpus() {
-    let work = library();
-    work.write(
+    let dir = library();
+    dir.write(
         "c/copy.txt",
         format!("{LICENCE}. Something else altogether, and longer than a chunk of eight words"),
     );
-    let lines = records(&work.run("dedup-spex", &["c"]).ok());
-    work.run("dedup-spex", &["-q", "--with-text", "-o", "i", "c"])
+    let lines = records(&dir.run("dedup-spex", &["c"]).ok());
+    dir.run("dedup-spex", &["-q", "--with-text", "-o", "i", "c"])
         .ok();
-    work.run("dedup-index", &["verify", "i"]).ok();
-    fs::remove_dir_all(work.path("c")).unwrap();
+    dir.run("dedup-index", &["verify", "i"]).ok();
+    fs::remove_dir_all(dir.path("c")).unwrap();
     let between =
-        |a: &str, b: &str| records(&work.run("dedup-query", &["between", "i", a, b]).0.stdout);
+        |a: &str, b: &str| records(&dir.run("dedup-query", &["between", "i", a, b]).0.stdout);
     let shares = |line: &&Value, id: &str| {
         line["documents"]
             .as_array()
@@ -415,23 +412,23 @@ fn chunks_can_be_read_without_the_corpus() {
             .collect();
         assert_eq!(between(a, b), expected, "{a} {b}");
         assert_eq!(
-            work.run("dedup-query", &["between", "i", a, b]).code(),
+            dir.run("dedup-query", &["between", "i", a, b]).code(),
             i32::from(expected.is_empty()),
             "{a} {b}"
         );
     }
     let blot = lines[0]["blot"].as_str().unwrap();
-    let shown = records(&work.run("dedup-query", &["blot", "i", blot]).ok());
+    let shown = records(&dir.run("dedup-query", &["blot", "i", blot]).ok());
     assert!(shown.iter().all(|line| line["text"] == lines[0]["text"]) && !shown.is_empty());
-    assert_eq!(work.run("dedup-spex", &["--add", "i", "."]).code(), 2);
-    let whole = work.read("i/000001.text");
+    assert_eq!(dir.run("dedup-spex", &["--add", "i", "."]).code(), 2);
+    let whole = dir.read("i/000001.text");
     for at in (0..whole.len()).step_by(11) {
         let mut flipped = whole.clone();
         flipped[at] ^= 1;
-        work.write("i/000001.text", flipped);
-        assert_eq!(work.run("dedup-index", &["verify", "i"]).code(), 2, "{at}");
+        dir.write("i/000001.text", flipped);
+        assert_eq!(dir.run("dedup-index", &["verify", "i"]).code(), 2, "{at}");
         assert_eq!(
-            work.run("dedup-query", &["between", "i", "c/one.txt", "c/two.txt"])
+            dir.run("dedup-query", &["between", "i", "c/one.txt", "c/two.txt"])
                 .code(),
             2,
             "{at}"
@@ -441,32 +438,32 @@ fn chunks_can_be_read_without_the_corpus() {
 
 #[test]
 fn damage_to_stored_tokens_is_detected() {
-    let work = library();
-    work.run("dedup-spex", &["-q", "-o", "i", "c"]).ok();
-    let whole = work.read("i/000001.spex");
+    let dir = library();
+    dir.run("dedup-spex", &["-q", "-o", "i", "c"]).ok();
+    let whole = dir.read("i/000001.spex");
     for at in (0..whole.len()).step_by(7) {
         let mut flipped = whole.clone();
         flipped[at] ^= 1;
-        work.write("i/000001.spex", flipped);
-        let ran = work.run("dedup-spex", &["--add", "i", "c"]);
+        dir.write("i/000001.spex", flipped);
+        let ran = dir.run("dedup-spex", &["--add", "i", "c"]);
         assert!(
             ran.code() == 2 && ran.stderr().contains("i/000001.spex"),
             "{at}: {}",
             ran.stderr()
         );
-        assert_eq!(work.run("dedup-index", &["verify", "i"]).code(), 2, "{at}");
+        assert_eq!(dir.run("dedup-index", &["verify", "i"]).code(), 2, "{at}");
     }
-    work.write("i/000001.spex", &whole[..whole.len() / 2]);
-    assert_eq!(work.run("dedup-spex", &["--add", "i", "c"]).code(), 2);
-    work.write("i/000001.spex", whole);
-    work.run("dedup-index", &["verify", "i"]).ok();
-    work.run("dedup-spex", &["-q", "--add", "i", "c"]).ok();
+    dir.write("i/000001.spex", &whole[..whole.len() / 2]);
+    assert_eq!(dir.run("dedup-spex", &["--add", "i", "c"]).code(), 2);
+    dir.write("i/000001.spex", whole);
+    dir.run("dedup-index", &["verify", "i"]).ok();
+    dir.run("dedup-spex", &["-q", "--add", "i", "c"]).ok();
 }
 
 #[test]
 fn passes_are_reported_and_plotted() {
-    let work = library();
-    let ran = work.run(
+    let dir = library();
+    let ran = dir.run(
         "dedup-spex",
         &[
             "-q",
@@ -481,8 +478,8 @@ fn passes_are_reported_and_plotted() {
         ],
     );
     assert_eq!(ran.code(), 0);
-    let told = ran.stderr();
-    let rows: Vec<Vec<&str>> = told
+    let stderr = ran.stderr();
+    let rows: Vec<Vec<&str>> = stderr
         .lines()
         .map(|line| line.split_whitespace().collect())
         .collect();
@@ -491,16 +488,16 @@ fn passes_are_reported_and_plotted() {
         rows[1..4].iter().map(|row| row[0]).collect::<Vec<_>>(),
         ["1", "2", "8"]
     );
-    assert_eq!((rows[1][1], rows[1][2]), ("50", "50"), "{told}");
-    assert!(told.contains("12 of 29 chunks are left"), "{told}");
-    let checked = work.shell("python3 -c 'import xml.dom.minidom as x; print(len(x.parse(\"p.svg\").getElementsByTagName(\"circle\")))'");
+    assert_eq!((rows[1][1], rows[1][2]), ("50", "50"), "{stderr}");
+    assert!(stderr.contains("12 of 29 chunks are left"), "{stderr}");
+    let checked = dir.shell("python3 -c 'import xml.dom.minidom as x; print(len(x.parse(\"p.svg\").getElementsByTagName(\"circle\")))'");
     assert_eq!(checked.ok_text(), "6\n");
 }
 
 #[test]
 fn invalid_options_are_refused() {
-    let work = library();
-    let ran = work.run(
+    let dir = library();
+    let ran = dir.run(
         "dedup-spex",
         &["-q", "-v", "--memory", "1K", "--filter-out", "f", "c"],
     );
@@ -509,10 +506,10 @@ fn invalid_options_are_refused() {
         "{}",
         ran.stderr()
     );
-    work.run("dedup-spex", &["-q", "-o", "i", "c"]).ok();
-    work.run("dedup-spex", &["-q", "-o", "final", "--final", "c"])
+    dir.run("dedup-spex", &["-q", "-o", "i", "c"]).ok();
+    dir.run("dedup-spex", &["-q", "-o", "final", "--final", "c"])
         .ok();
-    let state = work.read("i/manifest.json");
+    let state = dir.read("i/manifest.json");
     for (line, expected) in [
         (
             "dedup-spex --schedule 2,4 c",
@@ -571,25 +568,23 @@ fn invalid_options_are_refused() {
         ("dedup-index remove i c/one.txt", "dedup-spex"),
         ("dedup-index sync i c", "dedup-spex"),
     ] {
-        let ran = work.shell(&format!("set -o pipefail; {line}"));
+        let ran = dir.shell(&format!("set -o pipefail; {line}"));
         assert_eq!(ran.code(), 2, "{line}: {}", ran.stderr());
         assert!(ran.stderr().contains(expected), "{line}: {}", ran.stderr());
     }
-    assert_eq!(work.read("i/manifest.json"), state);
-    let whole = work.read("f");
+    assert_eq!(dir.read("i/manifest.json"), state);
+    let whole = dir.read("f");
     for cut in (0..whole.len()).step_by(37) {
-        work.write("cut", &whole[..cut]);
+        dir.write("cut", &whole[..cut]);
         assert_eq!(
-            work.run("dedup-blot", &["--select", "spex:cut", "c"])
-                .code(),
+            dir.run("dedup-blot", &["--select", "spex:cut", "c"]).code(),
             2
         );
         let mut flipped = whole.clone();
         flipped[cut] ^= 4;
-        work.write("cut", flipped);
+        dir.write("cut", flipped);
         assert_eq!(
-            work.run("dedup-blot", &["--select", "spex:cut", "c"])
-                .code(),
+            dir.run("dedup-blot", &["--select", "spex:cut", "c"]).code(),
             2
         );
     }

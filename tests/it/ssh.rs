@@ -21,58 +21,58 @@ fn ensure_succeeded(ran: &RunResult) {
 
 #[test]
 fn any_number_of_hosts_gives_the_same_bytes() {
-    let work = corpus();
+    let dir = corpus();
     for (count, words, more) in [
         (1, "", "--dictionary c"),
         (2, "slots=2", "c"),
         (3, "", "--parts 7 --dictionary --relative c"),
         (5, "", "--tokenizer char:5 c"),
     ] {
-        let hosts = Hosts::behind_rsh(&work, count);
-        plan(&work, &hosts.list(words), more).ok();
-        hosts.run(&work, "").ok();
-        ensure_equals_build(&work, more);
+        let hosts = Hosts::behind_rsh(&dir, count);
+        plan(&dir, &hosts.list(words), more).ok();
+        hosts.run(&dir, "").ok();
+        ensure_equals_build(&dir, more);
         assert_eq!(hosts.orphans(), Vec::<String>::new());
     }
 }
 
 #[test]
 fn hosts_are_reached_over_ssh() {
-    let work = corpus();
+    let dir = corpus();
     for (count, words) in [(1, "slots=2"), (2, ""), (3, ""), (5, "")] {
-        let hosts = Hosts::with_sshd(&work, count);
-        plan(&work, &hosts.list(words), "--dictionary c").ok();
-        hosts.run(&work, "").ok();
-        ensure_equals_build(&work, "--dictionary c");
+        let hosts = Hosts::with_sshd(&dir, count);
+        plan(&dir, &hosts.list(words), "--dictionary c").ok();
+        hosts.run(&dir, "").ok();
+        ensure_equals_build(&dir, "--dictionary c");
         assert_eq!(hosts.orphans(), Vec::<String>::new());
-        fs::remove_dir_all(work.path("hosts.d")).unwrap();
+        fs::remove_dir_all(dir.path("hosts.d")).unwrap();
     }
 }
 
 /// The ssh program transfers the same as the crate, and hosts reach each other with it.
 #[test]
 fn the_ssh_program_gives_the_same_bytes() {
-    let work = corpus();
-    let hosts = Hosts::with_sshd(&work, 2);
-    plan(&work, &hosts.list("slots=2"), "c").ok();
+    let dir = corpus();
+    let hosts = Hosts::with_sshd(&dir, 2);
+    plan(&dir, &hosts.list("slots=2"), "c").ok();
     let (config, program) = (
         hosts.file("ssh_config"),
         assert_cmd::cargo::cargo_bin("dedup-shard"),
     );
     let rsh = format!("ssh -F {}", config.display());
-    work.shell(&format!(
+    dir.shell(&format!(
         "dedup-shard run r --engine ssh --rsh '{rsh}' --peer-rsh '{rsh}' --program {}",
         program.display()
     ))
     .ok();
-    ensure_equals_build(&work, "c");
+    ensure_equals_build(&dir, "c");
 }
 
 #[test]
 fn a_host_with_an_unknown_key_is_refused() {
-    let work = corpus();
-    let hosts = Hosts::with_sshd(&work, 2);
-    plan(&work, &hosts.list(""), "c").ok();
+    let dir = corpus();
+    let hosts = Hosts::with_sshd(&dir, 2);
+    plan(&dir, &hosts.list(""), "c").ok();
     let known = fs::read_to_string(hosts.file("known_hosts")).unwrap();
     let print = |name: &str| {
         let output = Command::new("ssh-keygen")
@@ -89,7 +89,7 @@ fn a_host_with_an_unknown_key_is_refused() {
     };
     // known_hosts is empty.
     fs::write(hosts.file("known_hosts"), "").unwrap();
-    let ran = hosts.run(&work, "");
+    let ran = hosts.run(&dir, "");
     assert_eq!(ran.code(), 75, "{}", ran.stderr());
     assert!(
         ran.stderr().contains("the host is not known: its ")
@@ -106,7 +106,7 @@ fn a_host_with_an_unknown_key_is_refused() {
         format!("{name} {}\n{}\n", key(lines[1]), lines[1]),
     )
     .unwrap();
-    let ran = hosts.run(&work, "");
+    let ran = hosts.run(&dir, "");
     ensure_succeeded(&ran);
     let what = format!(
         "the key of the host is not the one that is known: its ED25519 key is {}",
@@ -117,9 +117,9 @@ fn a_host_with_an_unknown_key_is_refused() {
         hosts.run_directory(&hosts.names[0]).is_none()
             && hosts.run_directory(&hosts.names[1]).is_some()
     );
-    ensure_equals_build(&work, "c");
+    ensure_equals_build(&dir, "c");
     // Names may be hashed, a key may be revoked, and a client without a key is refused.
-    plan(&work, &hosts.list(""), "--parts 2 c").ok();
+    plan(&dir, &hosts.list(""), "--parts 2 c").ok();
     fs::write(
         hosts.file("known_hosts"),
         format!("{known}@revoked * {}\n", key(lines[0])),
@@ -131,16 +131,16 @@ fn a_host_with_an_unknown_key_is_refused() {
         .output()
         .unwrap();
     assert!(hashed.status.success());
-    let ran = hosts.run(&work, "");
+    let ran = hosts.run(&dir, "");
     ensure_succeeded(&ran);
     assert!(
         ran.stderr().contains("the key of the host is revoked"),
         "{}",
         ran.stderr()
     );
-    plan(&work, &hosts.list(""), "--parts 4 c").ok();
-    work.shell("rm hosts.d/id hosts.d/id.pub; ssh-keygen -q -t ed25519 -N '' -f hosts.d/id; echo none > hosts.d/id.pub").ok();
-    let ran = hosts.run(&work, "");
+    plan(&dir, &hosts.list(""), "--parts 4 c").ok();
+    dir.shell("rm hosts.d/id hosts.d/id.pub; ssh-keygen -q -t ed25519 -N '' -f hosts.d/id; echo none > hosts.d/id.pub").ok();
+    let ran = hosts.run(&dir, "");
     assert!(
         ran.code() == 75
             && ran
@@ -153,8 +153,8 @@ fn a_host_with_an_unknown_key_is_refused() {
 
 #[test]
 fn hostile_names_are_not_interpreted_on_hosts() {
-    let work = TestDir::new();
-    let hosts = Hosts::behind_rsh(&work, 2);
+    let dir = TestDir::new();
+    let hosts = Hosts::behind_rsh(&dir, 2);
     for (n, name) in [
         "a b",
         "it's",
@@ -171,24 +171,24 @@ fn hostile_names_are_not_interpreted_on_hosts() {
     .iter()
     .enumerate()
     {
-        work.write(
+        dir.write(
             &format!("c/{name}"),
             format!(
                 "some words of document number {n} that nobody else has, and some that all have"
             ),
         );
     }
-    work.shell("mkdir 'x $(touch pwned)'; echo 'words of one that lies elsewhere, as others do' > 'x $(touch pwned)/../outside'").ok();
-    let absolute = work.path("c").display().to_string();
+    dir.shell("mkdir 'x $(touch pwned)'; echo 'words of one that lies elsewhere, as others do' > 'x $(touch pwned)/../outside'").ok();
+    let absolute = dir.path("c").display().to_string();
     let more = format!("--id-field '$(touch pwned)' {absolute} 'x $(touch pwned)/../outside'");
-    plan(&work, &hosts.list("dir=~/it's$(touch${IFS}pwned)"), &more).ok();
-    hosts.run(&work, "").ok();
-    ensure_equals_build(&work, &more);
-    let found = work
+    plan(&dir, &hosts.list("dir=~/it's$(touch${IFS}pwned)"), &more).ok();
+    hosts.run(&dir, "").ok();
+    ensure_equals_build(&dir, &more);
+    let found = dir
         .shell("find . -name 'pwned*'; find hosts.d -type d -name \"it's*\" | wc -l")
         .ok_text();
     assert_eq!(found, "2\n");
-    let modes = work
+    let modes = dir
         .shell("find hosts.d/node1/it* -type f -perm /077 -o -type d -perm /077")
         .ok_text();
     assert_eq!(modes, "");
@@ -196,30 +196,30 @@ fn hostile_names_are_not_interpreted_on_hosts() {
 
 #[test]
 fn unusable_documents_are_reported_as_on_one_machine() {
-    let work = corpus();
-    work.write("c/noise", b"caf\xff\x90\x81\xfe and \xa0\x8d\x9d words");
-    work.write(
+    let dir = corpus();
+    dir.write("c/noise", b"caf\xff\x90\x81\xfe and \xa0\x8d\x9d words");
+    dir.write(
         "c/zz.jsonl",
         "{\"id\":\"line 3\",\"text\":\"another text\"}\nnot json\n{\"id\":\"zz\",\"text\":\"w1 w2\"}\n{\"id\":\"zz\",\"text\":\"again\"}\n",
     );
     let more = "nowhere c c/03.txt";
-    let hosts = Hosts::behind_rsh(&work, 3);
-    plan(&work, &hosts.list(""), more).ok();
-    let expected = messages_of_build(&work, more);
-    let ran = hosts.run(&work, "");
-    let mut told: Vec<String> = ran.stderr().lines().map(str::to_owned).collect();
-    told.sort();
-    assert_eq!((ran.code(), told), (2, expected));
-    assert_eq!(work.shell("diff -r i r/index").ok_text(), "");
+    let hosts = Hosts::behind_rsh(&dir, 3);
+    plan(&dir, &hosts.list(""), more).ok();
+    let expected = messages_of_build(&dir, more);
+    let ran = hosts.run(&dir, "");
+    let mut lines: Vec<String> = ran.stderr().lines().map(str::to_owned).collect();
+    lines.sort();
+    assert_eq!((ran.code(), lines), (2, expected));
+    assert_eq!(dir.shell("diff -r i r/index").ok_text(), "");
 }
 
 #[test]
 fn a_document_that_changed_after_the_plan_is_reported() {
-    let work = corpus();
-    let hosts = Hosts::behind_rsh(&work, 2);
-    plan(&work, &hosts.list(""), "c").ok();
-    work.write("c/03.txt", "changed");
-    let ran = hosts.run(&work, "");
+    let dir = corpus();
+    let hosts = Hosts::behind_rsh(&dir, 2);
+    plan(&dir, &hosts.list(""), "c").ok();
+    dir.write("c/03.txt", "changed");
+    let ran = hosts.run(&dir, "");
     assert_eq!(ran.code(), 2, "{}", ran.stderr());
     assert!(
         ran.stderr()
@@ -227,7 +227,7 @@ fn a_document_that_changed_after_the_plan_is_reported() {
         "{}",
         ran.stderr()
     );
-    assert!(!work.path("r/index").exists());
+    assert!(!dir.path("r/index").exists());
 }
 
 /// Injects failures of one kind in some phases of a run: index and table are the same. One of three
@@ -235,28 +235,26 @@ fn a_document_that_changed_after_the_plan_is_reported() {
 /// full.
 #[track_caller]
 fn ensure_run_survives(kind: &str, runs: &[&str]) {
-    let work = small_corpus();
+    let dir = small_corpus();
     for phases in runs {
-        let mut hosts = Hosts::behind_rsh(&work, 3);
-        plan(&work, &hosts.list(""), "--table c").ok();
+        let mut hosts = Hosts::behind_rsh(&dir, 3);
+        plan(&dir, &hosts.list(""), "--table c").ok();
         let faults: Vec<String> = phases
             .split_whitespace()
             .map(|phase| format!("{kind} {phase}"))
             .collect();
         hosts.set_fault(&faults.join("\n"));
-        let ran = hosts.run(&work, "--stall 1500ms --retries 9");
+        let ran = hosts.run(&dir, "--stall 1500ms --retries 9");
         assert_eq!(ran.code(), 0, "{kind} {phases}: {}", ran.stderr());
         assert_eq!(hosts.faults_left(), "", "{kind} {phases}");
-        ensure_equals_build(&work, "c");
+        ensure_equals_build(&dir, "c");
         assert_eq!(
-            work.shell(
-                "dedup-extract table -q --threshold 0.1 --top 100 i | diff - r/table.ndjson"
-            )
-            .ok_text(),
+            dir.shell("dedup-extract table -q --threshold 0.1 --top 100 i | diff - r/table.ndjson")
+                .ok_text(),
             ""
         );
         assert_eq!(hosts.orphans(), Vec::<String>::new(), "{kind} {phases}");
-        fs::remove_dir_all(work.path("hosts.d")).unwrap();
+        fs::remove_dir_all(dir.path("hosts.d")).unwrap();
     }
 }
 
@@ -323,38 +321,38 @@ fn files_damaged_on_a_disk_are_made_again() {
 
 #[test]
 fn failures_over_ssh_are_detected() {
-    let work = corpus();
+    let dir = corpus();
     for fault in ["kill map", "freeze reduce", "cut move"] {
-        let mut hosts = Hosts::with_sshd(&work, 2);
-        plan(&work, &hosts.list(""), "c").ok();
+        let mut hosts = Hosts::with_sshd(&dir, 2);
+        plan(&dir, &hosts.list(""), "c").ok();
         hosts.set_fault(fault);
-        let ran = hosts.run(&work, "--stall 2s");
+        let ran = hosts.run(&dir, "--stall 2s");
         ensure_succeeded(&ran);
         assert_eq!(hosts.faults_left(), "", "{fault}");
-        ensure_equals_build(&work, "c");
+        ensure_equals_build(&dir, "c");
         assert_eq!(hosts.orphans(), Vec::<String>::new(), "{fault}");
-        fs::remove_dir_all(work.path("hosts.d")).unwrap();
+        fs::remove_dir_all(dir.path("hosts.d")).unwrap();
     }
 }
 
 #[test]
 fn hosts_that_are_down_are_left_out() {
-    let work = corpus();
-    let hosts = Hosts::behind_rsh(&work, 3);
-    plan(&work, &hosts.list(""), "c").ok();
+    let dir = corpus();
+    let hosts = Hosts::behind_rsh(&dir, 3);
+    plan(&dir, &hosts.list(""), "c").ok();
     fs::write(hosts.home("node2").join("down"), "").unwrap();
-    let ran = hosts.run(&work, "");
+    let ran = hosts.run(&dir, "");
     ensure_succeeded(&ran);
     let what = "dedup-shard: warning: node2: dedup-shard did not start there (node2 is down); trying again\n";
     assert!(ran.stderr().starts_with(what), "{}", ran.stderr());
-    ensure_equals_build(&work, "c");
+    ensure_equals_build(&dir, "c");
     // If all hosts are down, the run can continue later.
-    plan(&work, &hosts.list(""), "--parts 2 c").ok();
+    plan(&dir, &hosts.list(""), "--parts 2 c").ok();
     hosts
         .names
         .iter()
         .for_each(|name| fs::write(hosts.home(name).join("down"), "").unwrap());
-    let ran = hosts.run(&work, "-q");
+    let ran = hosts.run(&dir, "-q");
     assert_eq!(ran.code(), 75);
     assert!(
         ran.stderr().starts_with(
@@ -364,19 +362,19 @@ fn hosts_that_are_down_are_left_out() {
         ran.stderr()
     );
     fs::remove_file(hosts.home("node3").join("down")).unwrap();
-    ensure_succeeded(&hosts.run(&work, "-q"));
-    ensure_equals_build(&work, "--parts 2 c");
+    ensure_succeeded(&hosts.run(&dir, "-q"));
+    ensure_equals_build(&dir, "--parts 2 c");
 }
 
 #[test]
 fn a_failed_task_stops_the_run() {
-    let work = corpus();
-    let mut hosts = Hosts::behind_rsh(&work, 2);
-    plan(&work, &hosts.list(""), "c").ok();
+    let dir = corpus();
+    let mut hosts = Hosts::behind_rsh(&dir, 2);
+    plan(&dir, &hosts.list(""), "c").ok();
     hosts.set_fault("fail reduce");
-    let ran = hosts.run(&work, "");
+    let ran = hosts.run(&dir, "");
     assert!(
-        ran.code() == 2 && !work.path("r/index").exists(),
+        ran.code() == 2 && !dir.path("r/index").exists(),
         "{}",
         ran.stderr()
     );
@@ -393,30 +391,30 @@ fn a_failed_task_stops_the_run() {
         "{before}"
     );
     assert_eq!(fs::read_to_string(log).unwrap(), "first\nno luck");
-    ensure_succeeded(&hosts.run(&work, ""));
-    ensure_equals_build(&work, "c");
+    ensure_succeeded(&hosts.run(&dir, ""));
+    ensure_equals_build(&dir, "c");
 }
 
 #[test]
 fn a_run_continues_after_the_coordinator_is_killed() {
-    let work = corpus();
-    let hosts = Hosts::behind_rsh(&work, 2);
+    let dir = corpus();
+    let hosts = Hosts::behind_rsh(&dir, 2);
     let made = || {
-        work.shell(
+        dir.shell(
             "ls -i hosts.d/node?/.cache/dedup-shard/*/out/*/*/built.json 2> /dev/null | sort; :",
         )
         .ok_text()
     };
     for delay in [0.15, 0.3, 0.5, 0.8, 1.2] {
-        plan(&work, &hosts.list(""), "c").ok();
-        work.shell("rm -rf hosts.d/node?/.cache").ok();
-        work.shell(&format!(
+        plan(&dir, &hosts.list(""), "c").ok();
+        dir.shell("rm -rf hosts.d/node?/.cache").ok();
+        dir.shell(&format!(
             "timeout -s KILL {delay} dedup-shard run r {}; :",
             hosts.flags()
         ));
         assert_eq!(hosts.orphans(), Vec::<String>::new());
         let before = made();
-        ensure_succeeded(&hosts.run(&work, ""));
+        ensure_succeeded(&hosts.run(&dir, ""));
         let after = made();
         // Finished tasks are not repeated.
         let is_there = |line: &&str| !after.lines().any(|other| other == *line);
@@ -424,51 +422,51 @@ fn a_run_continues_after_the_coordinator_is_killed() {
             before.lines().filter(is_there).collect::<Vec<_>>(),
             Vec::<&str>::new()
         );
-        ensure_equals_build(&work, "c");
+        ensure_equals_build(&dir, "c");
     }
 }
 
 #[test]
 fn hosts_that_share_the_directory_transfer_nothing() {
-    let work = corpus();
-    let hosts = Hosts::behind_rsh(&work, 2);
-    let shared = work.path("").canonicalize().unwrap();
+    let dir = corpus();
+    let hosts = Hosts::behind_rsh(&dir, 2);
+    let shared = dir.path("").canonicalize().unwrap();
     plan(
-        &work,
+        &dir,
         &hosts.list(&format!("shared={}", shared.display())),
         "--dictionary c",
     )
     .ok();
-    hosts.run(&work, "").ok();
-    ensure_equals_build(&work, "--dictionary c");
+    hosts.run(&dir, "").ok();
+    ensure_equals_build(&dir, "--dictionary c");
     assert_eq!(
-        work.shell("find hosts.d -name dedup-shard -o -name documents")
+        dir.shell("find hosts.d -name dedup-shard -o -name documents")
             .ok_text(),
         ""
     );
     assert_eq!(
-        work.shell("grep '\"moved\"' r/events.jsonl; :").ok_text(),
+        dir.shell("grep '\"moved\"' r/events.jsonl; :").ok_text(),
         ""
     );
     // One host shares the directory, the other does not.
     let list = format!("node1 shared={}\nnode2\n", shared.display());
-    plan(&work, &list, "c").ok();
-    hosts.run(&work, "").ok();
-    ensure_equals_build(&work, "c");
+    plan(&dir, &list, "c").ok();
+    hosts.run(&dir, "").ok();
+    ensure_equals_build(&dir, "c");
 }
 
 #[test]
 fn clean_removes_a_run_from_hosts_and_keeps_other_files() {
-    let work = corpus();
-    let hosts = Hosts::behind_rsh(&work, 2);
-    plan(&work, &hosts.list(""), "c").ok();
-    hosts.run(&work, "").ok();
+    let dir = corpus();
+    let hosts = Hosts::behind_rsh(&dir, 2);
+    plan(&dir, &hosts.list(""), "c").ok();
+    hosts.run(&dir, "").ok();
     assert!(hosts.run_directory("node1").is_some());
-    work.shell(&format!("dedup-shard clean r {}", hosts.flags()))
+    dir.shell(&format!("dedup-shard clean r {}", hosts.flags()))
         .ok();
     assert!(hosts.run_directory("node1").is_none() && hosts.run_directory("node2").is_none());
     assert_eq!(
-        work.shell("ls r/map 2>/dev/null; test -e r/index && echo there")
+        dir.shell("ls r/map 2>/dev/null; test -e r/index && echo there")
             .stdout(),
         "there\n"
     );
@@ -476,11 +474,11 @@ fn clean_removes_a_run_from_hosts_and_keeps_other_files() {
 
 #[test]
 fn the_program_on_hosts_is_checked_or_shipped() {
-    let work = corpus();
-    let mut hosts = Hosts::behind_rsh(&work, 1);
-    plan(&work, &hosts.list("slots=2"), "c").ok();
+    let dir = corpus();
+    let mut hosts = Hosts::behind_rsh(&dir, 1);
+    plan(&dir, &hosts.list("slots=2"), "c").ok();
     hosts.set_program("#!/bin/sh\necho 'dedup-shard-worker 3 9.9.9'; cat > /dev/null\n");
-    let ran = hosts.run(&work, "");
+    let ran = hosts.run(&dir, "");
     let what = format!(
         "node1: dedup-shard there is of protocol and version '3 9.9.9', here of '3 {}'; install the same",
         env!("CARGO_PKG_VERSION")
@@ -490,31 +488,31 @@ fn the_program_on_hosts_is_checked_or_shipped() {
         "{}",
         ran.stderr()
     );
-    let ran = work.shell(&format!(
+    let ran = dir.shell(&format!(
         "dedup-shard run r --engine ssh --rsh {} --ship-binaries",
         hosts.file("rsh").display()
     ));
     ran.ok();
-    ensure_equals_build(&work, "c");
-    let shipped = work
+    ensure_equals_build(&dir, "c");
+    let shipped = dir
         .shell("find hosts.d/node1/.cache/dedup-shard/bin -type f")
         .ok_text();
-    let mode = fs::metadata(work.path(shipped.trim()))
+    let mode = fs::metadata(dir.path(shipped.trim()))
         .unwrap()
         .permissions()
         .mode();
     assert_eq!((shipped.lines().count(), mode & 0o777), (1, 0o700));
     // A damaged copy of the program is sent again, and an interrupted transfer leaves nothing.
-    fs::write(work.path(shipped.trim()), "#!/bin/sh\n").unwrap();
-    plan(&work, &hosts.list("slots=2"), "--parts 2 c").ok();
-    work.shell(&format!(
+    fs::write(dir.path(shipped.trim()), "#!/bin/sh\n").unwrap();
+    plan(&dir, &hosts.list("slots=2"), "--parts 2 c").ok();
+    dir.shell(&format!(
         "dedup-shard run r --engine ssh --rsh {} --ship-binaries",
         hosts.file("rsh").display()
     ))
     .ok();
-    ensure_equals_build(&work, "--parts 2 c");
+    ensure_equals_build(&dir, "--parts 2 c");
     assert_eq!(
-        work.shell("find hosts.d/node1/.cache/dedup-shard/bin -type f")
+        dir.shell("find hosts.d/node1/.cache/dedup-shard/bin -type f")
             .ok_text(),
         shipped
     );
@@ -522,11 +520,11 @@ fn the_program_on_hosts_is_checked_or_shipped() {
 
 #[test]
 fn a_host_with_a_wrong_program_is_given_up() {
-    let work = corpus();
-    let mut hosts = Hosts::behind_rsh(&work, 1);
-    plan(&work, &hosts.list(""), "c").ok();
+    let dir = corpus();
+    let mut hosts = Hosts::behind_rsh(&dir, 1);
+    plan(&dir, &hosts.list(""), "c").ok();
     hosts.set_program("#!/bin/sh\nyes | head -c 100000; sleep 100\n");
-    let ran = hosts.run(&work, "-q");
+    let ran = hosts.run(&dir, "-q");
     assert!(
         ran.code() == 75 && ran.stderr().contains("something else answers there"),
         "{}",
@@ -544,14 +542,14 @@ fn a_cluster_completes_the_run_without_a_disconnected_host() {
         eprintln!("skipped: make test-cluster does it, for root, who alone can make networks");
         return;
     }
-    let work = corpus();
-    let hosts = Hosts::in_namespaces(&work, 3);
-    plan(&work, &hosts.list("slots=2"), "--dictionary c").ok();
+    let dir = corpus();
+    let hosts = Hosts::in_namespaces(&dir, 3);
+    plan(&dir, &hosts.list("slots=2"), "--dictionary c").ok();
     thread::scope(|scope| {
-        let running = scope.spawn(|| hosts.run(&work, "--stall 3s --connect-timeout 2s"));
+        let running = scope.spawn(|| hosts.run(&dir, "--stall 3s --connect-timeout 2s"));
         // As soon as the first task is done.
         let is_begun = || {
-            fs::read_to_string(work.path("r/events.jsonl"))
+            fs::read_to_string(dir.path("r/events.jsonl"))
                 .is_ok_and(|events| events.contains("done"))
         };
         let begin = Instant::now();
@@ -561,5 +559,5 @@ fn a_cluster_completes_the_run_without_a_disconnected_host() {
         hosts.cut_off(2);
         ensure_succeeded(&running.join().unwrap());
     });
-    ensure_equals_build(&work, "--dictionary c");
+    ensure_equals_build(&dir, "--dictionary c");
 }

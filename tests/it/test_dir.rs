@@ -10,27 +10,27 @@ use std::{
 use tempfile::TempDir;
 
 pub struct TestDir {
-    pub dir: TempDir,
+    pub temp: TempDir,
 }
 
 impl TestDir {
     pub fn new() -> Self {
         Self {
-            dir: TempDir::new().unwrap(),
+            temp: TempDir::new().unwrap(),
         }
     }
 
     /// A directory with these files.
     pub fn with(files: &[(&str, impl AsRef<[u8]>)]) -> Self {
-        let work = Self::new();
+        let dir = Self::new();
         for (name, content) in files {
-            work.write(name, content);
+            dir.write(name, content);
         }
-        work
+        dir
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
+        self.temp.path().join(name)
     }
 
     pub fn write(&self, name: &str, content: impl AsRef<[u8]>) {
@@ -54,7 +54,7 @@ impl TestDir {
         command
             .args(arguments)
             .env("XDG_CACHE_HOME", self.cache())
-            .current_dir(self.dir.path());
+            .current_dir(self.temp.path());
         command
     }
 
@@ -86,7 +86,7 @@ impl TestDir {
                 .args(["-c", line])
                 .env("PATH", search_path())
                 .env("XDG_CACHE_HOME", self.cache())
-                .current_dir(self.dir.path())
+                .current_dir(self.temp.path())
                 .stdin(Stdio::null())
                 .output()
                 .unwrap(),
@@ -164,12 +164,12 @@ impl RunResult {
 
 /// `dedup-tokenize: read 12 documents in …`
 fn is_account(line: &str) -> bool {
-    let said = line
+    let summary = line
         .strip_prefix("dedup-")
         .and_then(|line| line.split_once(": read "))
-        .map(|(_, said)| said);
-    said.is_some_and(|said| {
-        said.starts_with(|c: char| c.is_ascii_digit()) && said.contains(" document")
+        .map(|(_, summary)| summary);
+    summary.is_some_and(|summary| {
+        summary.starts_with(|c: char| c.is_ascii_digit()) && summary.contains(" document")
     })
 }
 

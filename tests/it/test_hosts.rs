@@ -38,8 +38,8 @@ static PORT: AtomicU16 = AtomicU16::new(0);
 
 impl Hosts {
     /// Hosts behind a command in place of ssh: fast, and with the same protocol.
-    pub fn behind_rsh(work: &TestDir, count: usize) -> Self {
-        let root = work.path("hosts.d");
+    pub fn behind_rsh(dir: &TestDir, count: usize) -> Self {
+        let root = dir.path("hosts.d");
         fs::create_dir_all(&root).unwrap();
         let rsh = root.join("rsh");
         fs::write(&rsh, RSH.replace("HOMES", root.to_str().unwrap())).unwrap();
@@ -61,32 +61,32 @@ impl Hosts {
     }
 
     /// Hosts that run sshd.
-    pub fn with_sshd(work: &TestDir, count: usize) -> Self {
+    pub fn with_sshd(dir: &TestDir, count: usize) -> Self {
         let process = std::process::id();
         let addresses = (1..=count)
             .map(|number| format!("127.{}.{}.{number}", 64 + process / 256 % 64, process % 256))
             .collect();
-        Self::start(work, addresses, None)
+        Self::start(dir, addresses, None)
     }
 
     /// Hosts with their own network, processes and home, invisible to other processes. Needs root.
-    pub fn in_namespaces(work: &TestDir, count: usize) -> Self {
+    pub fn in_namespaces(dir: &TestDir, count: usize) -> Self {
         let process = std::process::id();
         let (tag, net) = (
             format!("dd{:04x}", process % 65536),
             format!("198.18.{}", process % 256),
         );
-        work.shell(&format!("ip link add {tag}br type bridge && ip addr add {net}.254/24 dev {tag}br && ip link set {tag}br up")).ok();
+        dir.shell(&format!("ip link add {tag}br type bridge && ip addr add {net}.254/24 dev {tag}br && ip link set {tag}br up")).ok();
         for number in 1..=count {
             let (space, link) = (format!("{tag}-{number}"), format!("{tag}v{number}"));
-            work.shell(&format!(
+            dir.shell(&format!(
                 "ip netns add {space} && ip link add {link} type veth peer name eth0 netns {space} && ip link set {link} master {tag}br up &&
                  ip -n {space} link set lo up && ip -n {space} addr add {net}.{number}/24 dev eth0 && ip -n {space} link set eth0 up"
             ))
             .ok();
         }
         Self::start(
-            work,
+            dir,
             (1..=count)
                 .map(|number| format!("{net}.{number}"))
                 .collect(),
@@ -106,8 +106,8 @@ impl Hosts {
         );
     }
 
-    fn start(work: &TestDir, addresses: Vec<String>, tag: Option<String>) -> Self {
-        let root = work.path("hosts.d");
+    fn start(dir: &TestDir, addresses: Vec<String>, tag: Option<String>) -> Self {
+        let root = dir.path("hosts.d");
         fs::create_dir_all(&root).unwrap();
         // As root, sshd needs a directory that systemd usually creates.
         let _ = fs::create_dir_all("/run/sshd");
@@ -253,8 +253,8 @@ impl Hosts {
         }
     }
 
-    pub fn run(&self, work: &TestDir, more: &str) -> RunResult {
-        work.shell(&format!("dedup-shard run r {} {more}", self.flags()))
+    pub fn run(&self, dir: &TestDir, more: &str) -> RunResult {
+        dir.shell(&format!("dedup-shard run r {} {more}", self.flags()))
     }
 
     /// Makes the program on the hosts fail as faulty.py describes, once for each line of `fault`.

@@ -76,8 +76,8 @@ fn schemes_name_the_tokenizer() {
 #[test]
 fn html_is_stripped_and_spans_refer_to_the_original() {
     let page = "<html><head><title>A&amp;B</title><style>p {x}</style></head><p class='>'>caf&eacute; <b>bo</b>ld<script>no()</script> &lt;end";
-    let work = TestDir::with(&[("page.html", page)]);
-    let ran = work.run(
+    let dir = TestDir::with(&[("page.html", page)]);
+    let ran = dir.run(
         "dedup-tokenize",
         &["--keep-markup", "--strip-html", "--spans", "page.html"],
     );
@@ -94,7 +94,7 @@ fn html_is_stripped_and_spans_refer_to_the_original() {
     );
     assert_eq!(slices, ["A", "B", "caf&eacute;", "bo</b>ld", "end"]);
     // By default the text is extracted first, and spans refer to that.
-    let ran = work.run("dedup-tokenize", &["--spans", "page.html"]);
+    let ran = dir.run("dedup-tokenize", &["--spans", "page.html"]);
     let extracted = &records(&ran.ok())[1];
     assert_eq!(extracted["tokens"], record["tokens"]);
     assert_eq!(extracted["spans"][0].to_string(), "[0,1]");
@@ -118,13 +118,13 @@ fn documents_with_equal_tokens_have_equal_hashes() {
 
 #[test]
 fn the_hash_matches_xxhsum() {
-    let work = TestDir::with(&[("a.txt", "Příliš žluťoučký, KŮŇ!")]);
-    let found = work.shell("command -v xxhsum >/dev/null || exit 77; printf 'příliš\\nžluťoučký\\nkůň\\n' | xxhsum -H2 | cut -c1-32");
+    let dir = TestDir::with(&[("a.txt", "Příliš žluťoučký, KŮŇ!")]);
+    let found = dir.shell("command -v xxhsum >/dev/null || exit 77; printf 'příliš\\nžluťoučký\\nkůň\\n' | xxhsum -H2 | cut -c1-32");
     if found.code() == 77 {
         return eprintln!("no xxhsum here: skipped");
     }
     assert_eq!(
-        records(&work.run("dedup-tokenize", &["a.txt"]).ok())[1]["hash"],
+        records(&dir.run("dedup-tokenize", &["a.txt"]).ok())[1]["hash"],
         found.ok_text().trim()
     );
 }

@@ -21,17 +21,17 @@ fn documents() -> String {
 }
 
 fn index() -> TestDir {
-    let work = TestDir::with(&[("c.jsonl", documents())]);
-    work.run("dedup-index", &["build", "-q", "-o", "i", "c.jsonl"])
+    let dir = TestDir::with(&[("c.jsonl", documents())]);
+    dir.run("dedup-index", &["build", "-q", "-o", "i", "c.jsonl"])
         .ok();
-    work
+    dir
 }
 
 /// Truncates all files of a directory with one of these endings; returns the length of the last
 /// one.
-fn truncate(work: &TestDir, directory: &str, endings: &[&str]) -> u64 {
+fn truncate(dir: &TestDir, directory: &str, endings: &[&str]) -> u64 {
     let mut length = 0;
-    for entry in fs::read_dir(work.path(directory))
+    for entry in fs::read_dir(dir.path(directory))
         .unwrap()
         .map(Result::unwrap)
     {
@@ -65,8 +65,8 @@ struct Running {
 }
 
 impl Running {
-    fn start(work: &TestDir, tool: &str, arguments: &[&str]) -> Self {
-        let mut command = work.command(tool, arguments);
+    fn start(dir: &TestDir, tool: &str, arguments: &[&str]) -> Self {
+        let mut command = dir.command(tool, arguments);
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -100,15 +100,15 @@ impl Running {
 
 #[test]
 fn a_stream_of_queries_names_the_truncated_part() {
-    let work = index();
-    let mut running = Running::start(&work, "dedup-query", &["i", "--stream"]);
+    let dir = index();
+    let mut running = Running::start(&dir, "dedup-query", &["i", "--stream"]);
     running.input.write_all(document(1).as_bytes()).unwrap();
     assert!(
         running
             .line()
             .starts_with("{\"doc\":\"d1\",\"matches\":[{\"doc\":")
     );
-    let length = truncate(&work, "i", &["part"]);
+    let length = truncate(&dir, "i", &["part"]);
     assert_eq!(
         running.end(&document(50)),
         (Some(2), message("dedup-query", "i/000001.000.part", length))
@@ -118,35 +118,35 @@ fn a_stream_of_queries_names_the_truncated_part() {
 /// Within the last page of the file, the lost bytes read as zeros, and no signal comes.
 #[test]
 fn a_file_that_lost_its_last_bytes_is_named_before_the_next_answer() {
-    let work = index();
-    let mut running = Running::start(&work, "dedup-query", &["-q", "i", "--stream"]);
+    let dir = index();
+    let mut running = Running::start(&dir, "dedup-query", &["-q", "i", "--stream"]);
     running.input.write_all(document(1).as_bytes()).unwrap();
     assert!(
         running
             .line()
             .starts_with("{\"doc\":\"d1\",\"matches\":[{\"doc\":")
     );
-    let part = work.path("i/000001.000.part");
+    let part = dir.path("i/000001.000.part");
     let file = File::options().write(true).open(&part).unwrap();
     file.set_len(file.metadata().unwrap().len() - 1).unwrap();
     running.input.write_all(document(1).as_bytes()).unwrap();
     assert_eq!(running.line(), "");
-    let said = "dedup-query: i/000001.000.part: file was truncated while in use; restore it from a copy, or make it again\n";
-    assert_eq!(running.end(""), (Some(2), said.to_owned()));
+    let message = "dedup-query: i/000001.000.part: file was truncated while in use; restore it from a copy, or make it again\n";
+    assert_eq!(running.end(""), (Some(2), message.to_owned()));
 }
 
 #[test]
 fn an_extraction_names_the_truncated_file_and_leaves_no_partial_output() {
-    let work = index();
-    let mut running = Running::start(&work, "dedup-extract", &["spans", "i", "-", "-o", "spans.jsonl"]);
+    let dir = index();
+    let mut running = Running::start(&dir, "dedup-extract", &["spans", "i", "-", "-o", "spans.jsonl"]);
     // More than a pipe holds: once all of it is written, the index has been opened.
     running.input.write_all(documents().as_bytes()).unwrap();
-    let length = truncate(&work, "i", &["docs"]);
+    let length = truncate(&dir, "i", &["docs"]);
     assert_eq!(
         running.end(&document(201)),
         (Some(2), message("dedup-extract", "i/000001.docs", length))
     );
-    let mut names: Vec<_> = fs::read_dir(work.dir.path())
+    let mut names: Vec<_> = fs::read_dir(dir.temp.path())
         .unwrap()
         .map(|entry| entry.unwrap().file_name())
         .collect();
@@ -156,10 +156,10 @@ fn an_extraction_names_the_truncated_file_and_leaves_no_partial_output() {
 
 #[test]
 fn a_dump_names_the_truncated_file() {
-    let work = index();
-    let mut running = Running::start(&work, "dedup-index", &["dump", "i"]);
+    let dir = index();
+    let mut running = Running::start(&dir, "dedup-index", &["dump", "i"]);
     assert!(running.line().starts_with("{\"dedup\":\"blots\""));
-    let length = truncate(&work, "i", &["docs"]);
+    let length = truncate(&dir, "i", &["docs"]);
     assert_eq!(
         running.end(""),
         (Some(2), message("dedup-index", "i/000001.docs", length))
@@ -177,43 +177,43 @@ const HISTORY: [&str; 6] = [
 
 /// A history with a segment.
 fn history() -> TestDir {
-    let work = TestDir::new();
+    let dir = TestDir::new();
     assert!(
-        work.run_with("dedup-query", &HISTORY, documents().as_bytes())
+        dir.run_with("dedup-query", &HISTORY, documents().as_bytes())
             .code()
             < 2
     );
-    work
+    dir
 }
 
 #[test]
 fn a_history_names_the_truncated_segment() {
-    let work = history();
+    let dir = history();
     let mut running = Running::start(
-        &work,
+        &dir,
         "dedup-query",
         &[&HISTORY[..4], &["--no-add"]].concat(),
     );
     running.input.write_all(document(1).as_bytes()).unwrap();
     assert!(running.line().starts_with("{\"doc\":\"d1\""));
-    truncate(&work, "h", &["prints"]);
-    let (code, said) = running.end(&document(150));
+    truncate(&dir, "h", &["prints"]);
+    let (code, stderr) = running.end(&document(150));
     assert!(
-        code == Some(2) && said.starts_with("dedup-query: h/") && said.contains(".prints: "),
-        "{code:?} {said}"
+        code == Some(2) && stderr.starts_with("dedup-query: h/") && stderr.contains(".prints: "),
+        "{code:?} {stderr}"
     );
     assert!(
-        said.contains("file was truncated")
-            && said.ends_with("while in use; restore it from a copy, or make it again\n"),
-        "{said}"
+        stderr.contains("file was truncated")
+            && stderr.ends_with("while in use; restore it from a copy, or make it again\n"),
+        "{stderr}"
     );
 }
 
 #[test]
 fn a_service_names_the_truncated_segment() {
-    let work = history();
+    let dir = history();
     let server = Server::start(
-        &work,
+        &dir,
         &[
             "serve",
             "--history",
@@ -224,24 +224,24 @@ fn a_service_names_the_truncated_segment() {
             "unix:s",
         ],
     );
-    let mut client = server.connect(&work);
+    let mut client = server.connect(&dir);
     client.send(&document(1));
     assert!(client.line().starts_with("{\"doc\":\"d1\""));
-    truncate(&work, "h", &["prints"]);
+    truncate(&dir, "h", &["prints"]);
     client.send(&document(150));
-    let (code, said) = server.wait();
+    let (code, stderr) = server.wait();
     assert!(
         code == Some(2)
-            && said.starts_with("dedup-query: h/")
-            && said.contains(".prints: file was truncated from "),
-        "{code:?} {said}"
+            && stderr.starts_with("dedup-query: h/")
+            && stderr.contains(".prints: file was truncated from "),
+        "{code:?} {stderr}"
     );
 }
 
 #[test]
 fn a_bus_error_of_another_cause_keeps_its_default_action() {
-    let work = index();
-    let mut running = Running::start(&work, "dedup-query", &["i", "--stream"]);
+    let dir = index();
+    let mut running = Running::start(&dir, "dedup-query", &["i", "--stream"]);
     running.input.write_all(document(1).as_bytes()).unwrap();
     running.line();
     assert!(
@@ -252,13 +252,13 @@ fn a_bus_error_of_another_cause_keeps_its_default_action() {
             .success()
     );
     let status = running.child.wait().unwrap();
-    let mut said = String::new();
+    let mut stderr = String::new();
     running
         .child
         .stderr
         .take()
         .unwrap()
-        .read_to_string(&mut said)
+        .read_to_string(&mut stderr)
         .unwrap();
-    assert_eq!((status.signal(), said.as_str()), (Some(libc::SIGBUS), ""));
+    assert_eq!((status.signal(), stderr.as_str()), (Some(libc::SIGBUS), ""));
 }

@@ -42,12 +42,12 @@ pub const PROGRAMS: [(&str, &[&str]); 7] = [
 
 #[test]
 fn help_is_at_most_a_screen_and_a_half_with_examples_first() {
-    let work = TestDir::new();
+    let dir = TestDir::new();
     for (program, verbs) in PROGRAMS {
         for verb in verbs.iter().chain(&[""]) {
             let words: Vec<&str> = verb.split_whitespace().collect();
             let [short, long] = ["-h", "--help"]
-                .map(|flag| work.run(program, &[&words[..], &[flag]].concat()).ok_text());
+                .map(|flag| dir.run(program, &[&words[..], &[flag]].concat()).ok_text());
             assert_eq!(short, long, "{program} {verb}");
             let lines: Vec<&str> = long.lines().collect();
             assert!(lines.len() <= 66, "{program} {verb}: {} lines", lines.len());
@@ -68,30 +68,30 @@ fn help_is_at_most_a_screen_and_a_half_with_examples_first() {
 
 /// Essays that share text, and a directory for temporary files.
 fn essays() -> TestDir {
-    let work = TestDir::new();
+    let dir = TestDir::new();
     let corpus = root().join("testdata/corpus/essays");
-    work.shell(&format!("cp -r {} essays && mkdir tmp", corpus.display()))
+    dir.shell(&format!("cp -r {} essays && mkdir tmp", corpus.display()))
         .ok();
-    work
+    dir
 }
 
-fn temporary_files(work: &TestDir) -> String {
-    work.shell("ls -A tmp").ok_text()
+fn temporary_files(dir: &TestDir) -> String {
+    dir.shell("ls -A tmp").ok_text()
 }
 
 #[test]
 fn documents_give_the_results_of_their_index() {
-    let work = essays();
-    work.run("dedup-index", &["build", "-q", "-o", "i", "essays"])
+    let dir = essays();
+    dir.run("dedup-index", &["build", "-q", "-o", "i", "essays"])
         .ok();
     for verb in ["pairs", "table", "clusters", "graph", "exact", "blots"] {
         let answer =
-            |source: &str| work.shell(&format!("TMPDIR=tmp dedup-extract {verb} -q {source}"));
+            |source: &str| dir.shell(&format!("TMPDIR=tmp dedup-extract {verb} -q {source}"));
         assert_eq!(answer("essays").ok_text(), answer("i").ok_text(), "{verb}");
     }
     for verb in ["passages", "spans", "compare"] {
         let answer =
-            |source: &str| work.shell(&format!("TMPDIR=tmp dedup-extract {verb} -q {source}"));
+            |source: &str| dir.shell(&format!("TMPDIR=tmp dedup-extract {verb} -q {source}"));
         assert_eq!(
             answer("essays").ok_text(),
             answer("i essays").ok_text(),
@@ -100,24 +100,23 @@ fn documents_give_the_results_of_their_index() {
     }
     let passages = |source: &str| {
         let flags = "pairs -q --passages --tmp-dir tmp";
-        work.shell(&format!("dedup-extract {flags} {source}"))
+        dir.shell(&format!("dedup-extract {flags} {source}"))
     };
     assert_eq!(passages("essays").ok_text(), passages("i").ok_text());
-    let piped =
-        work.shell("tar c essays > /dev/null; cat essays/tides.txt | dedup-extract exact -");
+    let piped = dir.shell("tar c essays > /dev/null; cat essays/tides.txt | dedup-extract exact -");
     assert_eq!((piped.code(), piped.stdout().as_str()), (0, ""));
-    assert_eq!(temporary_files(&work), "");
+    assert_eq!(temporary_files(&dir), "");
 }
 
 #[test]
 fn a_document_is_not_an_answer_to_itself() {
-    let work = essays();
+    let dir = essays();
     for document in ["essays/tides.txt", "./essays/tides.txt"] {
-        let found = records(&work.run("dedup-query", &["-q", "essays", document]).ok());
+        let found = records(&dir.run("dedup-query", &["-q", "essays", document]).ok());
         assert_eq!(found[0]["doc"], "essays/tides-revised.txt");
         assert!(found.iter().all(|found| found["doc"] != "essays/tides.txt"));
     }
-    let shown = work.run(
+    let shown = dir.run(
         "dedup-query",
         &["-q", "essays", "essays/tides.txt", "--passages"],
     );
@@ -126,18 +125,18 @@ fn a_document_is_not_an_answer_to_itself() {
 
 #[test]
 fn a_temporary_index_is_removed_after_success_error_and_signals() {
-    let work = essays();
-    work.shell("TMPDIR=tmp dedup-extract -q essays").ok();
-    assert_eq!(temporary_files(&work), "");
+    let dir = essays();
+    dir.shell("TMPDIR=tmp dedup-extract -q essays").ok();
+    assert_eq!(temporary_files(&dir), "");
     // A failure after the index was made.
-    let ran = work.shell("TMPDIR=tmp dedup-extract essays --groups none");
+    let ran = dir.shell("TMPDIR=tmp dedup-extract essays --groups none");
     assert_eq!(ran.code(), 2);
-    assert_eq!(temporary_files(&work), "");
-    let ran = work.shell("TMPDIR=tmp dedup-extract -q essays > /dev/full");
+    assert_eq!(temporary_files(&dir), "");
+    let ran = dir.shell("TMPDIR=tmp dedup-extract -q essays > /dev/full");
     assert_eq!(ran.code(), 2);
-    assert_eq!(temporary_files(&work), "");
+    assert_eq!(temporary_files(&dir), "");
     for (signal, code) in [("TERM", "143"), ("INT", "130")] {
-        let ran = work.shell(&format!(
+        let ran = dir.shell(&format!(
             "rm -f p; mkfifo p; TMPDIR=tmp dedup-extract essays p & tool=$!
              exec 3> p; until ls -A tmp | grep -q dedup-; do :; done
              kill -{signal} $tool; wait $tool; echo $?; ls -A tmp"
@@ -151,8 +150,8 @@ fn a_temporary_index_is_removed_after_success_error_and_signals() {
 
 #[test]
 fn an_invalid_source_is_refused_with_valid_ones() {
-    let work = essays();
-    for (line, said) in [
+    let dir = essays();
+    for (line, message) in [
         (
             "dedup-extract nonsense",
             "dedup-extract: nonsense: no such file or directory, and no verb; give an index or documents, after one of the verbs pairs, table, ",
@@ -182,17 +181,17 @@ fn an_invalid_source_is_refused_with_valid_ones() {
             "dedup-extract: this verb reads the documents twice, which stdin does not allow; give files",
         ),
     ] {
-        let ran = work.shell(line);
+        let ran = dir.shell(line);
         assert!(
-            ran.code() == 2 && ran.stderr().starts_with(said),
+            ran.code() == 2 && ran.stderr().starts_with(message),
             "{line}: {}",
             ran.stderr()
         );
     }
     // A directory with the name of a verb, and a manifest of another kind.
-    work.shell("mv essays pairs && echo '{\"name\":\"a page\"}' > pairs/manifest.json")
+    dir.shell("mv essays pairs && echo '{\"name\":\"a page\"}' > pairs/manifest.json")
         .ok();
-    assert_ne!(work.shell("dedup-extract ./pairs").ok_text(), "");
+    assert_ne!(dir.shell("dedup-extract ./pairs").ok_text(), "");
 }
 
 #[test]
