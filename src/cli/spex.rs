@@ -97,15 +97,15 @@ const MANUAL: Manual = Manual {
         ),
         (
             "dedup-spex --add shared.idx more/",
-            "The same index, had more/ been there from the start",
+            "The index that a build with more/ would have made",
         ),
         (
             "dedup-spex -l 20 --within manual.txt",
-            "What a text says twice",
+            "Text that occurs twice in one document",
         ),
         (
             "dedup-spex -v --schedule 1,2,3,4,5,6,7,8 -o shared.idx corpus/",
-            "As it was published, with what each pass did",
+            "The schedule of the paper, with figures for each pass",
         ),
         (
             "dedup-spex --filter-out corpus.filter corpus/ && dedup-blot --select spex:corpus.filter corpus/",
@@ -116,28 +116,28 @@ const MANUAL: Manual = Manual {
         (
             "RECORDS",
             &[
-                "blot (the chunk's hash, 64 bits), text (its tokens), documents: a list of doc and count, how often the document has it. Exact duplicates are named one by one. Chunks come by rising blot.",
+                "blot (the chunk's hash, 64 bits), text (its tokens), documents: a list of doc and count (how often it occurs in the document). Exact duplicates are listed one by one. Chunks are sorted by blot.",
             ],
         ),
         (
             "HOW IT WORKS",
             &[
                 "A chunk can occur twice only if all shorter chunks in it do (SPEX, Bernstein and Zobel 2006). Chunks of the first length of the schedule are counted in fields of two bits, found by hash; of the next length only those are counted \
-                 whose parts were all counted more than once, and so on. Collisions make some chunks survive that occur once; they are found out when the survivors are sorted, and dropped: what comes out is exactly what is shared, however \
-                 little memory there is. More memory saves work, not more.",
-                "The text is read once. Its tokens go to a temporary file as hashes, eight bytes each, of which every pass leaves less.",
-                "Exact duplicates are set aside first and are documents like any other: all chunks of a text that is there twice are shared. A text of fewer tokens than a chunk is a chunk of its own.",
+                 whose parts all occurred more than once, and so on. Because of collisions, some chunks that occur once survive; they are found and dropped when the survivors are sorted. So the result is exact with any amount \
+                 of memory; more memory only saves work.",
+                "The text is read once. The hashes of its tokens, eight bytes each, go to a temporary file, which every pass makes smaller.",
+                "Exact duplicates are found first, and count as documents: all chunks of a text that occurs twice are shared. A text with fewer tokens than a chunk is one chunk.",
             ],
         ),
         (
             "THE INDEX",
             &[
-                "Its blots have 64 bits and its selection is spex. It knows how many distinct chunks each document has in all, so that pairs, tables, clusters, cleaning and all scores are those of an index that dedup-index build --bits 64 makes of the same documents. With \
+                "Its blots have 64 bits and its selection is spex. It stores how many distinct chunks each document has in total, so that pairs, tables, clusters, cleaning and all scores are those of an index that dedup-index build --bits 64 makes of the same documents. With \
                  --select spex,mod:N they are those of an index of --select mod:N: estimates.",
                 "It lacks chunks of a single document. So dedup-query does not find text that was copied from only one document of the collection, and says so; and --exclude-text, --exclude-index and --base do not see text that only one document has. Two such indexes cannot be merged. For all of this build a full index.",
                 "A filter (--filter-out, then --select spex:FILE) belongs to its collection: it lacks chunks that other documents share with each other, or with these.",
-                "--add sifts the hashes of all tokens again, which the index keeps for it unless it was made with --final, --within or --with-text, and makes its postings anew: one commit, as with dedup-index add. No document is read again. One with an id that the \
-                 index has is skipped if its text is the same; with another text it is an error.",
+                "--add filters the hashes of all tokens again, which the index keeps unless it was made with --final, --within or --with-text, and rewrites its postings: one commit, as with dedup-index add. No document is read again. A document with an id that the \
+                 index has is skipped if its text is the same; if its text differs, it is an error.",
             ],
         ),
     ],

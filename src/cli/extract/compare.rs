@@ -72,27 +72,27 @@ struct WordArgs {
     p_stop: Option<f64>,
     /// gdic: --p-stop is of documents or of the vocabulary [default: documents]
     ///
-    /// Of the vocabulary this share, the words of the most documents, are stop words.
+    /// Of the vocabulary: the words of the most documents, up to this share of all words.
     #[arg(long, value_name = "WHAT", hide_possible_values = true, value_parser = PossibleValuesParser::new(StopWordRule::NAMES.map(|(name, _)| name)))]
     p_stop_of: Option<String>,
-    /// gdic: a word that both have N times makes a pair [default: 2]
+    /// gdic: documents are a pair if both have some word N times [default: 2]
     ///
-    /// If it also stands --s-match times in both together. 1 to 5 in the paper.
+    /// And if both together have it --s-match times. 1 to 5 in the paper.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     n_match: Option<u32>,
-    /// gdic: ... if it is there N times in both together [default: 7]
+    /// gdic: ... and if both together have it N times [default: 7]
     ///
     /// 5 to 15 in the paper.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     s_match: Option<u32>,
-    /// gdic: so does this share of the words of the smaller one [default: 0.02]
+    /// gdic: or if they share this part of the words of the smaller [default: 0.02]
     ///
     /// 0.2 to 0.5 in the paper, 0.02 in its experiments.
     #[arg(long, value_name = "X", value_parser = parse_share)]
     p_common: Option<f64>,
 }
 
-/// As in the experiments of the paper.
+/// The values of the experiments in the paper.
 const PUBLISHED: GdicOptions = GdicOptions {
     p_stop: 0.995,
     stop_of: StopWordRule::Documents,
@@ -103,26 +103,26 @@ const PUBLISHED: GdicOptions = GdicOptions {
 
 /// The filter, for the manual.
 pub const DICTIONARY: &[&str] = &[
-    "--method gdic finds pairs by their words, as Park et al. do, and compares those. The index must have a dictionary: dedup-index build --dictionary. Stop words do not count: by default those of more than --p-stop of all documents. The formula of the paper is about documents, what it \
-     says about the formula is about the vocabulary; --p-stop-of vocabulary takes it at its word: this share of all distinct words, those of the most documents, are stop words, where words of equally many documents go together.",
-    "A pair is found if both documents have a word, no stop word, --n-match times or more, and --s-match times or more together; or if the words that both have, no stop words, are at least --p-common of the distinct words of the document that has fewer. Documents without words are in no pair.",
-    "The defaults are those of the paper's experiments. They leave out hardly a pair of texts of one kind and language. A lower --p-stop, and the upper ends of the other ranges do, at some cost: --p-stop 0.05 --n-match 5 --s-match 15 --p-common 0.2 leave 0.6 % of the pairs of a plagiarism corpus, and 98 % of those with a similarity above 500. Text that was copied is found faster and more surely by blots; words also find what was put into another \
-     order throughout. --method blots,gdic compares what either finds. The work grows with the square of the number of documents.",
+    "--method gdic finds pairs by the words that they have in common, as Park et al. do, and compares those pairs. The index must have a dictionary: dedup-index build --dictionary. Stop words do not count. By default these are the words that more than the share --p-stop of all documents contain. This is the formula of the paper; its text describes a share of the \
+     vocabulary instead. With --p-stop-of vocabulary, that share of all distinct words, those of the most documents, are stop words; words that occur in the same number of documents are treated alike.",
+    "A pair is found in two cases: if each document contains some word at least --n-match times, and both together at least --s-match times; or if the words that they have in common are at least the share --p-common of the distinct words of the document that has fewer. Stop words do not count in either case. Documents without words are in no pair.",
+    "The defaults are those of the experiments in the paper. With them, hardly any pair of texts of the same kind and language is excluded. A lower --p-stop and the upper ends of the other ranges exclude more, and miss some copies: --p-stop 0.05 --n-match 5 --s-match 15 --p-common 0.2 leaves 0.6 % of the pairs of a plagiarism corpus, and 98 % of those with a similarity above 500. Blots find copied text faster and more reliably; words also find text whose order has \
+     changed throughout. --method blots,gdic compares the pairs that either method finds. The work grows with the square of the number of documents.",
 ];
 
 /// The definition, for the manual.
 pub const COMPARISON: &[&str] = &[
-    "compare aligns the tokens of the documents of pairs: by default of those that share blots (without --score and --threshold, at least one), with --method exhaustive of all pairs. The tokens of both are aligned: one that both have counts 5, about its letters; one that was \
-     replaced, left out or put in costs 10. An area is a local alignment: a stretch of either document, found where three tokens in a row are the same, as long as its score stays above 0 and within 100 of the best it had. \
-     Its score is the best it had, and there it ends. The similarity of a pair is the score of its best area, the absolute similarity of Park et al.: 100 is twenty words in a row, or what amounts to it; 500 a hundred. Above 100 a person should look, above 500 text was copied.",
-    "Of the plagiarism cases of PAN 2013, all 1,000 that were copied word by word reach 100 and 27 % reach 500, of 1,000 pairs without plagiarism none reaches 100, and of 20,000 pairs at random 0.1 %. Text in other words is not for alignment: 7 % of what was reworded at random reaches 100, 23 % of what was \
-     translated, 5 % of summaries; see pairs --passages.",
-    "Three tokens that stand more than 64 times in one of the documents begin no area, and an area ends where it has passed 256 more tokens of one document than of the other: so no text takes long. Areas that overlap a better one in both documents are not told, nor \
-     more than 1000. Exact duplicates are one area, 5 × their tokens, without being compared.",
-    "Records: a, b, similarity, areas, a list of a, b (bytes, where the area starts and ends), tokens (that both have), score; the best first. In TSV areas is their number. Pairs come by a, then b, in the order of their ids; those of exact duplicates stand with the first of them. With --candidates: a, b, \
-     by (blots, gdic, exhaustive, several with commas; exact for exact duplicates). --max-df, --score and --threshold say which pairs share enough blots; --new, --groups and the like which are wanted.",
-    "--slice I/N compares the I-th of N equal parts of the pairs, in their order. The parts one after the other are the whole, byte for byte (the names of columns in TSV are in the first), whether they were made by one host or by many, today or tomorrow.",
-    "The documents are read again, as for passages. Beside what it takes to find the pairs there are some 120 bytes a document in memory, and temporary files of 15 bytes a token and two a pair that was found, in the directory that TMPDIR names.",
+    "compare aligns the tokens of two documents. By default it compares the pairs that share blots (at least one, unless --score or --threshold is given), with --method exhaustive all pairs. A token that both documents have scores 5, about the length of a word; a token that was replaced, removed or inserted costs 10. \
+     An area is a local alignment: a span of each document. It starts where three consecutive tokens are the same, continues as long as its score stays above 0 and within 100 of its maximum, and ends at that maximum, which is its score. The similarity of a pair is the score of its best area, the absolute similarity of Park et al.: 100 corresponds to twenty consecutive words, 500 to a hundred. \
+     Look at pairs above 100; above 500, text was copied.",
+    "Of the plagiarism cases of PAN 2013, all 1,000 that were copied word for word reach 100, and 27 % reach 500; of 1,000 pairs without plagiarism none reaches 100, and of 20,000 random pairs 0.1 % do. Alignment does not find reworded text: 7 % of the randomly reworded texts reach 100, 23 % of the \
+     translated ones, 5 % of the summaries. Use pairs --passages for these.",
+    "Three tokens that occur more than 64 times in one of the documents start no area, and an area ends where it has passed 256 more tokens of one document than of the other; so no text takes long. Areas that overlap a better one in both documents are not listed, nor \
+     more than 1000 areas. Exact duplicates are not aligned: they have one area with a score of 5 × their tokens.",
+    "Records: a, b, similarity, and areas, a list of a, b (bytes, where the area starts and ends), tokens (that both have), score; the best first. In TSV, areas is the number of areas. Pairs are ordered by a, then b; pairs of exact duplicates follow the pair of the first of them. With --candidates: a, b, \
+     by (blots, gdic, exhaustive, several with commas; exact for exact duplicates). --max-df, --score and --threshold select the pairs that share enough blots; --new, --groups and similar flags select the documents to compare.",
+    "--slice I/N compares the I-th of N equal parts of the pairs, in their order. The outputs of all parts, one after the other, are the output of a single run, byte for byte (in TSV, the first part has the names of the columns), whichever hosts made them.",
+    "The documents are read again, as for passages. In addition to the memory for finding pairs this takes about 120 bytes for each document, and temporary files of 15 bytes for each token and two for each pair found, in the directory that TMPDIR names.",
 ];
 
 impl CompareArgs {

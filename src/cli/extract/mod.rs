@@ -95,7 +95,7 @@ const MANUAL: Manual = Manual {
         ),
         (
             "dedup-extract pairs my.idx --new essays/ --base template.txt",
-            "New essays with each other and with all else, without the template",
+            "New essays compared with each other and all other documents, without the template",
         ),
         (
             "dedup-extract table my.idx --top 10 --format tsv -o alike.tsv",
@@ -103,7 +103,7 @@ const MANUAL: Manual = Manual {
         ),
         (
             "dedup-extract table my.idx --since 1 --format tsv",
-            "How to change a table that was made after commit 1 (or a pin)",
+            "The changes to a table that was made after commit 1 (or a pin)",
         ),
         (
             "dedup-extract clusters my.idx --keep longest",
@@ -120,19 +120,19 @@ const MANUAL: Manual = Manual {
         ),
         (
             "dedup-extract passages essays/ --min-tokens 20 --top 100",
-            "What is copied most, each text once",
+            "The most copied texts, each once",
         ),
         (
             "dedup-extract spans my.idx articles.jsonl.zst",
-            "The bytes of each document that an earlier one has",
+            "The bytes of each document that are also in an earlier one",
         ),
         (
             "dedup-extract compare essays/ --min-similarity 500",
-            "Pairs that share text, and where they are alike",
+            "Pairs that share text, and which areas are similar",
         ),
         (
             "for i in 1 2; do dedup-extract compare essays/ --method exhaustive --slice $i/2; done",
-            "All pairs, in two parts that two hosts could make",
+            "All pairs, in two parts, for example for two hosts",
         ),
         (
             "dedup-extract report essays/ -o report/",
@@ -144,7 +144,7 @@ const MANUAL: Manual = Manual {
         ),
         (
             "dedup-extract clean my.idx articles.jsonl.zst --near 90% --dropped dropped.jsonl",
-            "The same with an index that is there, and a record of what went",
+            "The same with an existing index, and a record of the dropped documents",
         ),
     ],
     sections: &[
@@ -153,15 +153,15 @@ const MANUAL: Manual = Manual {
             &[
                 "With --passages, the records of pairs also have passages, a list of a, b (bytes, or with --chars characters, where the passage starts and ends), tokens, score, kind; see dedup-query(1). If the text of a document cannot be read, its pairs have no passages, the document is reported, and the status is 2; see TEXTS.",
                 "Documents come in the byte order of their ids, and ties are broken by that order, so the same documents give the same records whatever commits brought them to the index.",
-                "pairs: a, b (ids; a comes before b), shared (distinct blots that both have), a_in_b (shared ÷ blots of a), b_in_a, score. Ordered by a, then b.",
+                "pairs: a, b (ids; a comes before b), shared (distinct blots in both), a_in_b (shared ÷ blots of a), b_in_a, score. Ordered by a, then b.",
                 "table: a, b, shared, a_in_b, b_in_a; with --rank also rank, after a. For each document the documents with the highest a_in_b, the best first; among equals those whose ids come first. Each similar pair is listed in both directions.",
                 "table with --since: change (delete, update or insert), then as above; a deleted row has its old values. Applied to the old table, row by row, these changes give the new table; a and b identify a row. With --rank every row that moves up or down is an update, so that most lists of changes are several times as long. The state between commits whose segments were merged is no longer available; dedup-index pin keeps the state of a generation available.",
                 "clusters: cluster, size, kept, members, and dropped, a list of doc, duplicate_of, shared, score: a group of documents that are connected by pairs, and the document that --keep prefers. duplicate_of is that document, if they are a pair; otherwise the document that connects them, which is in dropped itself. Two documents of a cluster may have nothing in common: to clean a corpus use clean, not clusters. In TSV a row for each document: cluster, doc, kept (1 or 0), duplicate_of, shared, score.",
                 "exact: group, size, tokens, docs; in TSV a row for each document: group, doc. blots: blot, df, docs; in TSV, too, docs is a JSON array.",
                 "spans: doc, bytes (of its text), spans (pairs of the first byte and the one after the last), seen (bytes in spans), for each document, in the order of the input. A window of k tokens, from the start of its first token to the \
                  end of its last, was seen if a document of the index with a smaller id, in byte order, has the same blot; that document need not be in the input; windows that touch or overlap are one span. After cutting all spans, no window is in two documents. The documents must be those of the index, and the index must have all blots (--select all). In a large corpus two windows may share a blot of 32 bits by chance; --bits 64 makes that next to impossible.",
-                "passages: passage (its number), tokens (its length), count (of places), documents (that have it), new (tokens of its places that are in none of the passages before), text (300 characters at most, as the first place has it; null \
-                 if documents came as tokens), places, a list of doc, start, end (bytes), in the order in which documents are read. See PASSAGES.",
+                "passages: passage (its number), tokens (its length), count (of places), documents (that have it), new (tokens of its places that are in none of the earlier passages), text (at most 300 characters, from the first place; null \
+                 if the documents were given as tokens), places, a list of doc, start, end (bytes), in the order in which documents are read. See PASSAGES.",
                 "Exact duplicates count as separate documents everywhere: each is listed, and counts, df and pairs include every copy. A document without tokens has no blots and is in no pair; only exact finds it.",
                 "Numbers have six decimals at most. In TSV the first line names the columns, and a cell of text is the inside of a JSON string: \\t, \\n, \\r, \\\\, \\\" and \\uXXXX stand for characters that would end it, command a terminal or turn text around; see ESCAPES in dedup-stream(5). In DOT and GraphML these are character references, or U+FFFD where XML has none.",
             ],
@@ -171,12 +171,12 @@ const MANUAL: Manual = Manual {
             "PASSAGES",
             &[
                 "passages lists each text that several documents share once, with all its places, instead of pair by pair. A passage is a run of at least --min-tokens tokens that two or more documents have, and it is maximal: its places are not all preceded, nor all followed, by the same token. Tokens are compared exactly, so collisions of blots give no false passages.",
-                "Passages come by falling length in tokens × places; of equal ones the one with the first place. A passage is left out if all of its places but one lie within places of passages before it; new is the number of its tokens that do not. So a part of a listed passage is listed again only if it also occurs elsewhere.",
-                "Repeats within a document are places like others. Where text is repeated right after itself, as in a line of dashes, only the first and the last repetition count. Exact duplicates are places of their own; what stands only in copies of one \
-                 text is listed as that whole text. Of bases, unknown ones are like no other, and the other strand is not looked at.",
-                "A passage that stands wholly, with all its tokens, in a document of --taboo PATH (a file or a directory, NDJSON too; the flag may be given several times) is not listed. One that is there only in part is. With --taboo or --min-tokens, NDJSON \
-                 begins with a line that says so: dedup, version, scheme, min_tokens, taboo.",
-                "The documents are read again: those of PATH…, - for stdin; without PATH the files that the ids name, below --corpus if it is given, or the documents in the files that it names. They must be as they were indexed; documents that have changed or cannot be read are reported, and the status is 2. If only some documents are given, the passages that these share are listed. The index must have all blots (--select all). In addition to --memory this takes about 10 bytes for each blot that several documents have, 60 for each document and an eighth for each token, and \
+                "Passages are sorted by length in tokens × places, the largest first, then by their first place. A passage is left out if all of its places but one lie within places of earlier passages; new is the number of its tokens that do not. So a part of a listed passage is listed again only if it also occurs elsewhere.",
+                "Repetitions within a document are places, too. Where a text is repeated immediately, as in a line of dashes, only the first and the last repetition count. Exact duplicates have places of their own; text that occurs only in copies of one \
+                 document is listed as that whole document. In DNA, unknown bases match nothing, and the other strand is not searched.",
+                "A passage is not listed if all its tokens are in a document of --taboo PATH (a file or a directory, also NDJSON; repeatable). A passage that is only partly in such a document is listed. With --taboo or --min-tokens, NDJSON \
+                 starts with a header line: dedup, version, scheme, min_tokens, taboo.",
+                "The documents are read again: those of PATH…, - for stdin; without PATH the files that the ids name, below --corpus if it is given, or the documents in the files that it names. They must not have changed since they were indexed; documents that have changed or cannot be read are reported, and the status is 2. If only some documents are given, only the passages that these share are listed. The index must have all blots (--select all). In addition to --memory this takes about 10 bytes for each blot of several documents, 60 for each document and an eighth of a byte for each token, and \
                  temporary files of about four times the size of the texts, in the directory that TMPDIR names.",
             ],
         ),
@@ -185,12 +185,12 @@ const MANUAL: Manual = Manual {
         (
             "THRESHOLDS",
             &[
-                "Half of the smaller document is what most would call a copy. The thresholds of s1 to s4 are those with which Bernstein and Zobel (2005) found most pairs of Linux documentation at fewest wrong ones. \
+                "Most people would call a document a copy if half of the smaller one is shared. The default thresholds of s1 to s4 are those with which Bernstein and Zobel (2005) found the most pairs of Linux documentation with the fewest errors. \
                  A pair has at least one blot in common, even at threshold 0.",
-                "--exclude-text, --exclude-index and --max-df leave out boilerplate: such blots count neither as shared nor as blots of a document. NDJSON then begins with a line that says so: dedup, version, scheme, \
+                "--exclude-text, --exclude-index and --max-df leave out boilerplate: such blots count neither as shared nor as blots of a document. NDJSON then starts with a header line: dedup, version, scheme, \
                  max_df, exclude, exclude_index.",
-                "--base takes files and directories, and words of base text are also in no passage and no share. The header then has base, too.",
-                "--max-df is off unless asked for: text that many documents have is slow to compare only where the threshold lets it count.",
+                "--base takes files and directories; words of base text also count neither in passages nor in shares. The header then has the field base.",
+                "--max-df is off by default: text that many documents share is slow to compare only if it can reach the threshold.",
             ],
         ),
         ("TEXTS", &[TEXTS]),
@@ -198,7 +198,7 @@ const MANUAL: Manual = Manual {
             "REPORT",
             &[
                 "report -o DIR writes DIR/index.html and DIR/pair-000001.html and so on, the pair with the highest score first; see dedup-query(1) for what is on them. There are pages for 500 pairs, or --top N, those with the highest scores: \
-                 the overview says how many there are in all. It needs the texts, as pairs --passages does. Pages of an earlier run with more pairs stay where they are.",
+                 the overview says how many there are in all. It needs the texts, as pairs --passages does. Pages of an earlier run with more pairs are not removed.",
             ],
         ),
         (
@@ -216,7 +216,7 @@ const MANUAL: Manual = Manual {
             &[
                 "An index of shared chunks (dedup-spex, or --select spex:FILE) gives the same answers as one of all: it knows how many distinct blots each document has. The exception is --exclude-text, --exclude-index and --base: the index does not know which text of only one document they leave out, and the program says so.",
                 "An index of other selected blots gives estimates, and each record says so (\"estimate\":true). shared, s1 and rarity are multiplied by N for mod:N, by (W+1)/2 for winnow:W, by the product for chains; for every:N and anchor \
-                 no factor is known, and there is none. The other scores are ratios and need none.",
+                 the factor is unknown, and nothing is multiplied. The other scores are ratios and need no factor.",
             ],
         ),
         (

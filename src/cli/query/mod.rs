@@ -76,7 +76,7 @@ const MANUAL: Manual = Manual {
         ),
         (
             "dedup-query my.idx essay.txt --exclude-text template.txt --threshold 10%",
-            "Without what the template gave",
+            "Without the text of the template",
         ),
         (
             "dedup-query my.idx scans/ --format tsv --top 3",
@@ -121,7 +121,7 @@ const MANUAL: Manual = Manual {
         ),
         (
             "dedup-query history remove seen article-17",
-            "Take a document out of a history",
+            "Remove a document from a history",
         ),
         (
             "dedup-query serve --history seen --lines unix:seen.sock --min-similarity 94%",
@@ -132,25 +132,25 @@ const MANUAL: Manual = Manual {
         (
             "RECORDS",
             &[
-                "query, rank, doc (ids), shared (distinct blots that both have), a_in_b (shared ÷ blots of the document that is asked about), b_in_a (shared ÷ blots of the one that was found), score. Among equal scores the document that was indexed first comes first. Exact duplicates in the index are listed one by one.",
+                "query, rank, doc (ids), shared (distinct blots in both), a_in_b (shared ÷ blots of the query document), b_in_a (shared ÷ blots of the document found), score. Among equal scores the document that was indexed first comes first. Exact duplicates in the index are listed one by one.",
                 "With --passages also passages, a list as with align, if the text of the document found can be read (see TEXTS). On a terminal, unless --format is given, excerpts instead: for each document found the \
                  share of the words of either that are in passages, and each passage with the lines that it is in.",
                 "With --stream: doc, and matches, a list of doc, shared, a_in_b, b_in_a, score.",
                 "blot writes blot, doc, and, where the text can be read, bytes (where the text starts and ends) and text. between writes blot, and text if the index has it.",
                 "align writes for each pair: a, b (paths), a_in_b, b_in_a (the share of the words of each that are in passages), and passages, a list of a, b (where the passage starts and ends, in bytes or with --chars in characters), \
-                 tokens (words that both have), score (what they weigh ÷ what all words weigh, from 0 to 1), kind.",
-                "On an index of selected blots all scores are estimates, shared, s1 and rarity scaled ones, and the records say so; see dedup-extract(1).",
-                "An index of shared chunks (dedup-spex, or --select spex:FILE) holds only what at least two of its documents share: text that was copied from a single one is not found. A line on stderr says how much of its documents it holds. \
-                 To ask about documents that are not in the collection build a full index with dedup-index build. Shares are of all distinct blots of both documents.",
+                 tokens (words in both), score (their weight ÷ the weight of all words, from 0 to 1), kind.",
+                "With an index of selected blots all scores are estimates (shared, s1 and rarity are scaled), and the records say so; see dedup-extract(1).",
+                "An index of shared chunks (dedup-spex, or --select spex:FILE) holds only what at least two of its documents share: text that was copied from a single document is not found. A line on stderr says how much of its documents it holds. \
+                 To query documents that are not in the collection, build a full index with dedup-index build. Shares refer to all distinct blots of both documents.",
             ],
         ),
         (
             "WHAT DOES NOT COUNT",
             &[
-                "Text of --exclude-text files counts on neither side: not as shared, not in what the shares are of. Text that --exclude-index or --max-df take out is not counted as shared, nor as part of the document that is asked \
-                 about; the documents of the index are still measured by all they have.",
-                "--base is --exclude-text and more: it also takes directories, and words of base text are in no passage and no share, on either side. --exclude-quotes and --exclude-bibliography are about the document that is asked about, with align the first \
-                 of each pair: what is copied from a quotation in the source without marks still counts. Percentages are of what is left.",
+                "Text of --exclude-text files is ignored in both documents: it is neither shared nor part of the total that shares refer to. Text that --exclude-index or --max-df exclude is neither shared nor part of the query \
+                 document; it still counts in the total of the documents of the index.",
+                "--base extends --exclude-text: it also takes directories, and words of base text count neither in passages nor in shares, in both documents. --exclude-quotes and --exclude-bibliography apply to the query document, with align to the first \
+                 of each pair: text that was copied without marks from a quotation in the source still counts. Percentages refer to the remaining text.",
                 COUNTED,
                 SHAPES,
                 GROUPS,
@@ -159,13 +159,13 @@ const MANUAL: Manual = Manual {
         (
             "PASSAGES",
             &[
-                "verbatim: word by word, 2·k words or more (k is 8, or -k), exact to the character; white space, case and punctuation aside. edited: most of it word by word. reworded: in other words, in another order, translated there and back; whole sentences. summary: few \
-                 sentences of a that say what is in all of b.",
-                "Case, punctuation and line breaks make no difference, and no language is preferred: what a word weighs follows from the two documents.",
+                "verbatim: word for word, 2·k words or more (k is 8, or -k), exact to the character except for white space, case and punctuation. edited: mostly word for word. reworded: whole sentences in other words, in another order, or translated and back. summary: a few \
+                 sentences of a that summarize all of b.",
+                "Case, punctuation and line breaks make no difference. No language is preferred: the weight of a word depends only on the two documents.",
                 "Documents are compared as they were indexed, by the tokenizer of the index and without the HTML that it strips; align takes --tokenizer and --strip-html. Offsets are those of the documents as they were read, markup included; pages and excerpts show the \
-                 text without it. With another tokenizer than word, what is said of words holds for its tokens, k is that of the index (with align 8, for dna 31, or -k), and passages are verbatim or edited: nothing is looked for in other words. A passage has \
-                 2·k tokens or more; of line k lines, of char:N 64 or more. Of dna both strands are compared: a passage with reverse true is the reverse complement in b. Unknown bases are like no other.",
-                "--format pan-xml writes a file for each pair, A-B.xml after the names of both files, with offsets in characters, as the PAN evaluations of plagiarism detection have it. Of pairs of one name the second is A-B~2.xml, and so on; id and source_id in them are the whole paths.",
+                 text without it. With another tokenizer than word, everything said here about words applies to its tokens, k is that of the index (with align 8, for dna 31, or -k), and passages are verbatim or edited; reworded text is not searched. A passage has \
+                 2·k tokens or more; with line k lines, with char:N 64 or more. With dna both strands are compared: a passage with reverse true is the reverse complement in b. Unknown bases match nothing.",
+                "--format pan-xml writes a file for each pair, A-B.xml after the names of both files, with offsets in characters, as in the PAN evaluations of plagiarism detection. If several pairs have the same names, the second file is A-B~2.xml, and so on; id and source_id in the files are the full paths.",
             ],
         ),
         ("TEXTS", &[TEXTS]),
@@ -175,8 +175,8 @@ const MANUAL: Manual = Manual {
                 "--html FILE makes one page of the query and all documents found; the query must be one document. align --html DIR writes DIR/index.html, an overview with a table that can be sorted, a histogram and a graph of the connected documents, and DIR/pair-000001.html and so on, one page for each pair in the order \
                  of the list: both texts side by side, a colour and a number for each passage, a click leads from one side to the other, and text that is not shared is folded. Press ? on a page for its keys and for how its \
                  numbers are counted.",
-                "Pages need no network and no server; they can be mailed, printed and kept. Nothing in a document or in its name can run in them: text is only ever text, and control characters and reversals of direction are shown. Pages of an \
-                 earlier run with more pairs stay where they are.",
+                "Pages need no network and no server; they can be mailed, printed and kept. Nothing in a document or in its name can run in them: text stays text, and control characters and reversals of direction are made visible. Pages of an \
+                 earlier run with more pairs are not removed.",
             ],
         ),
         (
@@ -221,7 +221,7 @@ const MANUAL: Manual = Manual {
         (
             "EXIT STATUS",
             &[
-                "0: something was found. 1: nothing was found. 2: an error, or some input could not be used. With serve, --only-new and history remove 0 says that it was done; an id that is not there is an input that could not be used.",
+                "0: something was found. 1: nothing was found. 2: an error, or some input could not be used. With serve, --only-new and history remove 0 says that it was done; an unknown id is an input that could not be used.",
             ],
         ),
     ],
