@@ -98,7 +98,7 @@ struct Connection<'l> {
 }
 
 impl Connection<'_> {
-    /// Sends what is due, as far as the socket takes it; returns when the next request is due.
+    /// Sends the due requests, as far as the socket takes them; returns when the next request is due.
     fn send(&mut self, now: Duration) -> Option<Duration> {
         let mut later = None;
         while self.next < self.lines.len() && self.unsent.len() < MAX_UNSENT_BYTES {

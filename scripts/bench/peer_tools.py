@@ -155,7 +155,7 @@ def split(corpus, directory, parts):
 
 
 def chains(links):
-    """Links of neighbours, in order, as lists of all that hang together."""
+    """The connected components of a graph of links, in order, as lists."""
     chain = []
     for a, b in links:
         if chain and chain[-1] != a:

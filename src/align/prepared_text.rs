@@ -18,7 +18,7 @@ use std::sync::OnceLock;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// A text with its words and sentences. *Words* are the tokens of whichever tokenizer is used. All
-/// spans are in the text as it is compared; see [`PlainText`].
+/// spans refer to the compared text; see [`PlainText`].
 ///
 /// Memory: about 60 bytes per word besides the text, and twice that for DNA once the other strand
 /// is compared.
@@ -66,7 +66,7 @@ impl PassageCoverage {
         self.words - self.excluded.iter().sum::<u32>()
     }
 
-    /// The share of the words in passages, excluded words aside.
+    /// The share of the words in passages, without excluded words.
     pub fn share(&self) -> f64 {
         f64::from(self.matched) / f64::from(self.counted().max(1))
     }
@@ -277,7 +277,7 @@ impl PreparedText {
         coverage
     }
 
-    /// The share of the words that are in these spans, excluded words aside.
+    /// The share of the words that are in these spans, without excluded words.
     pub fn matched_share(&self, bytes: impl Iterator<Item = Span>) -> f64 {
         self.coverage(bytes).share()
     }

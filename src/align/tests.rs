@@ -82,7 +82,7 @@ proptest! {
     }
 }
 
-/// English, so that what is on the same subject has words in common.
+/// English, so that texts on the same subject have words in common.
 const BEFORE: &str = "The harbour was built in the reign of the third king. Its walls were raised twice in the following century. \
     Ships from the north brought timber and furs. The customs house burned down after a long siege.";
 const SOURCE: &str = "A glacier forms where more snow falls in winter than melts in summer. Over many decades the lower layers are \
@@ -324,7 +324,7 @@ fn words_that_do_not_count_are_in_no_passage() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
-    /// What stands between marks is in no passage by itself, and what is copied around it is still found.
+    /// Quoted text alone is in no passage; copied text around it is still found.
     #[test]
     fn a_quotation_parts_a_copy([a, b, copy, x, y] in planted(), quoted in words('q', 20)) {
         let copy = copy.trim_end_matches(['–', ' ', '\n']).replace('\n', " ");
@@ -342,7 +342,7 @@ proptest! {
     }
 }
 
-/// Puts markup that leaves nothing behind before every `step`th word.
+/// Puts markup without any text before every `step`th word.
 fn marked_up(text: &str, step: usize) -> String {
     let markup = [
         "<b>",

@@ -37,7 +37,7 @@ macro_rules! dense_number {
                 Self(number)
             }
 
-            /// The number itself, as it is written to files.
+            /// The number itself, as in files.
             #[inline]
             pub const fn get(self) -> u32 {
                 self.0

@@ -2,7 +2,7 @@
 //!
 //! [`ordered`] draws items from one source, works on them on several threads, and passes the results
 //! to a sink that runs on the calling thread, in the order of the source. Output therefore depends on
-//! the input only, never on the number of threads. A [`Budget`] bounds what is in flight between
+//! the input only, never on the number of threads. A [`Budget`] bounds the items in flight between
 //! source and sink: a worker that would exceed it waits until the sink has caught up. One item larger
 //! than the whole budget passes alone.
 //!
@@ -44,7 +44,7 @@ impl Limits {
 pub enum Budget {
     /// The sizes of items and results, as [`Weighted::bytes`] and `weigh` give them.
     Bytes(u64),
-    /// The number of items, whatever their size.
+    /// The number of items, regardless of their size.
     Items(u64),
 }
 
@@ -223,7 +223,7 @@ fn draw<T, R, E>(
     has_room.then_some((turn, next))
 }
 
-/// Results that wait for their turn, and what is in flight.
+/// Results that wait for their turn, and the items in flight.
 struct Queue<R> {
     state: Mutex<QueueState<R>>,
     ready: Condvar,
@@ -235,7 +235,7 @@ struct QueueState<R> {
     /// By turn: a result, and what it takes of the budget.
     results: BTreeMap<u64, (R, u64)>,
     next_turn: u64,
-    /// What is in flight takes this much of the budget.
+    /// How much of the budget the items in flight take.
     in_flight: u64,
     workers: usize,
     finished: usize,
@@ -339,7 +339,7 @@ impl<R> Drop for WorkerEnd<'_, R> {
     }
 }
 
-/// Stops the workers when the sink has ended, for whatever reason.
+/// Stops the workers when the sink has ended, also if it failed.
 struct StopOnDrop<'a, R>(&'a Queue<R>);
 
 impl<R> Drop for StopOnDrop<'_, R> {

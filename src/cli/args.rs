@@ -228,7 +228,7 @@ pub struct AccountArgs {
     ///
     /// It has what the last line on stderr has, and each file that was left out. It appears when the run
     /// ends, also if it fails.
-    #[allow(dead_code, reason = "read from the matches, whatever the verb")]
+    #[allow(dead_code, reason = "read from the matches, for any verb")]
     #[arg(long, value_name = "FILE")]
     account: Option<PathBuf>,
 }

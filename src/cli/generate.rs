@@ -211,7 +211,7 @@ fn write_subcommand(
         .try_for_each(|verb| write_subcommand(&title, verb, common, out))
 }
 
-/// A flag as it is typed.
+/// A flag as users type it.
 fn flag_of(option: &Arg) -> String {
     match (option.get_long(), option.get_short()) {
         (Some(long), _) => format!("--{long}"),

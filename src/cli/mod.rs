@@ -112,7 +112,7 @@ fn parse<T: Tool>(words: Vec<OsString>) -> Result<(T, Option<PathBuf>), clap::Er
     Ok((tool, account_path(&matches)))
 }
 
-/// The value of `--account`, of whatever verb.
+/// The value of `--account`, of any verb.
 fn account_path(matches: &ArgMatches) -> Option<PathBuf> {
     let given = matches.try_get_one::<PathBuf>("account").ok().flatten();
     let of_verb = || {
@@ -123,8 +123,8 @@ fn account_path(matches: &ArgMatches) -> Option<PathBuf> {
     given.cloned().or_else(of_verb)
 }
 
-/// glibc learns to keep freed buffers of up to 32 MB, once for each thread: with large documents that is many times what is in use.
-/// A fixed threshold makes it give back all above a few megabytes; what is smaller stays, as giving it back costs more.
+/// glibc adapts and keeps freed buffers of up to 32 MB for each thread: with large documents that is many times the memory in use.
+/// With a fixed threshold it returns everything above a few megabytes; smaller buffers stay, because returning them costs more.
 fn return_large_buffers() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: sets a parameter of the allocator, before any other thread runs.

@@ -51,7 +51,7 @@ pub struct Arguments {
     /// Which of the shared chunks to keep: spex for all, or spex,mod:N
     #[arg(long, value_name = "WHICH", default_value = "spex")]
     select: String,
-    /// Make an index of the shared chunks in a directory that is not there yet
+    /// Make an index of the shared chunks, in a new directory
     #[arg(short, long, value_name = "IDX")]
     output: Option<PathBuf>,
     /// Add documents to an index of shared chunks: the result is that of a run over all documents, but only the new ones are read
@@ -265,7 +265,7 @@ fn tell(found: &SpexSummary, is_looked_at: bool) {
     }
     if is_looked_at {
         say(&format!(
-            "{} of {} chunks are left, exact duplicates aside",
+            "{} of {} chunks are left, without exact duplicates",
             found.survivors, found.chunks
         ));
     }

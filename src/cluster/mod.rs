@@ -16,7 +16,7 @@
 //! Each task has one output, which appears when it is complete. So a task can run anywhere, twice,
 //! or by hand.
 //!
-//! | module | what is there |
+//! | module | contents |
 //! | --- | --- |
 //! | `plan` | slices, ranges, typed tasks, the directory of a run |
 //! | `run` | executing one task, the state of outputs, events, report |

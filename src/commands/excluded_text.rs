@@ -60,7 +60,7 @@ pub(crate) fn blots_of_files(
     )?;
     if summary.problems > 0 {
         return Err(Error::Usage(
-            "some of what is to be left out could not be read: see above".to_owned(),
+            "some text to exclude could not be read: see above".to_owned(),
         ));
     }
     Ok(found)

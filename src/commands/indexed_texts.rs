@@ -41,7 +41,7 @@ pub struct IndexedTexts<'i> {
 pub enum UnreadableText {
     /// It cannot be read.
     Missing(Problem),
-    /// It is not the one that was indexed.
+    /// It was changed since it was indexed.
     Changed(Problem),
 }
 

@@ -32,7 +32,7 @@ struct TextlessRecords {
 }
 
 impl InputProblems {
-    /// Reports the flaws of a chunk, and counts its documents. `file`: the one that the chunk is a part of.
+    /// Reports the flaws of a chunk, and counts its documents. `file`: the file of the chunk.
     pub fn report(
         &mut self,
         flaws: &[SkippedInput],

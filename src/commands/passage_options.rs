@@ -114,7 +114,7 @@ impl PassageOptions {
             );
         }
         if rule != Rule::Word {
-            notes.push(format!("Texts are compared by the tokenizer {}: what is counted as words here are its tokens.", rule.name()));
+            notes.push(format!("Texts are compared by the tokenizer {}: the words that are counted here are its tokens.", rule.name()));
         }
         if self.min_match_words > 0 {
             notes.push(format!(

@@ -79,7 +79,7 @@ pub struct Match {
 /// The hits of each request of a batch.
 type BatchHits = Vec<Vec<Hit>>;
 
-/// A batch of requests while it is searched: what is known about its documents, and the time.
+/// A batch of requests during the search: the entries of its documents, and the time.
 struct SearchBatch<'b> {
     requests: &'b [Request<'b>],
     stored: &'b StoredDocuments,

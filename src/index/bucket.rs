@@ -28,7 +28,7 @@ pub enum NumberCodec {
 }
 
 impl NumberCodec {
-    /// The description of this code, as it is written to files.
+    /// The description of this code in files.
     pub fn shape(&self) -> NumberShape {
         match self {
             Self::Code(code) => NumberShape::Code(code.widths().to_vec()),
@@ -68,7 +68,7 @@ impl NumberCodec {
     }
 }
 
-/// Appends a bucket: what is to be written into it, and the least blot it may have. `bits` is
+/// Appends a bucket: its entries, and the least blot it may have. `bits` is
 /// scratch space.
 pub fn put<K: Key>(
     out: &mut Vec<u8>,

@@ -126,7 +126,7 @@ impl ChunkTexts {
         Ok((Blot::new(number(0)), number(8)))
     }
 
-    /// The text behind a blot, if it is shared.
+    /// The text of a blot, if it is shared.
     pub fn text(&self, blot: Blot) -> Result<Option<String>> {
         let (mut low, mut high) = (0, self.description.chunks);
         while low < high {

@@ -206,7 +206,8 @@ impl Index {
     fn effects_from(&self, from: usize) -> Result<CommitEffects> {
         let mut free: Vec<u32> = self.free_numbers()?.iter().collect();
         for (segment, newer) in self.segments.iter().enumerate().skip(from) {
-            // Another document will stand for what is posted under the number of one that is gone.
+            // Another document will represent the content that is posted under the number of a
+            // removed document.
             for place in 0..newer.documents.len() {
                 let row = newer.documents.row(place)?;
                 if !row.is_alias()

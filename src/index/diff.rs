@@ -25,7 +25,7 @@ pub struct IndexDiff<'i> {
     pub is_old: Vec<bool>,
     /// For each document, whether it is there in the later state.
     pub is_new: Vec<bool>,
-    /// How many contents have a document that is not there in both states.
+    /// How many contents have a document that is only in one of the states.
     pub changed: u32,
 }
 
@@ -102,7 +102,7 @@ impl<'i> IndexDiff<'i> {
             content_at,
             ..
         } = united;
-        // A document that was replaced is there twice under one id: as it was, then as it is.
+        // A replaced document occurs twice under one id: the old one, then the new one.
         let order =
             SortedIds::of(&new.with(documents.clone(), contents.clone(), content_at.clone()))?
                 .order;

@@ -1,4 +1,4 @@
-//! Which files of a directory belong to an index, and which a dead writer left behind.
+//! Which files of a directory belong to an index, and which are left over from a writer that died.
 
 use super::{
     manifest::{Manifest, NAME},

@@ -155,14 +155,14 @@ impl FileSeal {
         })
     }
 
-    /// Opens the file, if it is the one that the manifest lists.
+    /// Opens the file, and ensures that it is the listed one.
     pub fn open(&self, directory: &Path) -> Result<Sealed> {
         let file = Sealed::open(&directory.join(&self.name))?;
         self.ensure_is(&file)?;
         Ok(file)
     }
 
-    /// Refuses a file that is another than the one that is listed.
+    /// Ensures that a file is the listed one.
     pub fn ensure_is(&self, file: &Sealed) -> Result<()> {
         if (file.file_bytes(), file.seal()) == (self.bytes, self.seal.clone()) {
             return Ok(());

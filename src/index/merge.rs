@@ -61,7 +61,7 @@ pub struct Merger<'v> {
     targets: &'v [Vec<u32>],
     dictionary: SetDictionary,
     known: Vec<Vec<TranslatedSet>>,
-    /// What became of a blot that stands in several segments, by what it leads to there.
+    /// The merged target of a blot of several segments, by its targets in them.
     unions: HashMap<Box<[u64]>, Option<MergedTarget>>,
     most_unions: usize,
     key: Vec<u64>,
@@ -393,7 +393,7 @@ impl<'v> CountSetsBesideLargest<'v> {
             return Err(segment
                 .sets
                 .file()
-                .damaged(0, "a blot leads to a set that is not there"));
+                .damaged(0, "a blot refers to a missing set"));
         }
         let mut entries = std::mem::take(&mut merger.entries);
         merger.collect(first, last, &mut entries, |segment| {

@@ -100,7 +100,7 @@ impl Manifest {
         } else {
             let there = ranges_text(&self.generations());
             format!(
-                "generation {generation} is not there any more: of earlier states the index has {there}; dedup-index pin keeps one for as long as it is pinned"
+                "generation {generation} is no longer available: of earlier states the index has {there}; dedup-index pin keeps one for as long as it is pinned"
             )
         };
         Err(Error::damaged(Place::path(directory), what))

@@ -200,7 +200,7 @@ impl RangePostings {
             *key = K::new(
                 key.blot(),
                 number
-                    .ok_or_else(|| self.file.damaged(place.start, "a set that is not there"))?
+                    .ok_or_else(|| self.file.damaged(place.start, "a missing set"))?
                     .get(),
             );
         }

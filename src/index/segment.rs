@@ -126,8 +126,8 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
         Ok(taken)
     }
 
-    /// How much postings may take: what is sorted takes as much again, and what comes in, too. What
-    /// documents take is not theirs.
+    /// How much memory postings may take: sorting takes the same amount again, and so do incoming
+    /// postings. Documents take their own share.
     fn postings_bytes(&self) -> u64 {
         (self.resources.memory_bytes / 2)
             .saturating_sub(self.numbering.bytes())

@@ -159,7 +159,7 @@ pub struct SyncState {
 }
 
 impl SyncState {
-    /// What is known of the files of an index of a scheme; none if there is nothing, or nothing of
+    /// The known state of the files of an index of a scheme; none if there is nothing, or nothing of
     /// use.
     pub fn open(path: &Path, scheme: &str) -> Option<Self> {
         let file = Sealed::open(path).ok()?;

@@ -187,10 +187,10 @@ pub(super) fn verify_sets(check: &SegmentCheck<'_>) -> Result<()> {
             .last()
             .is_some_and(|&last| last >= segment.documents.len())
         {
-            return Err(segment.sets.file().damaged(
-                0,
-                format!("set {number} holds a document that is not there"),
-            ));
+            return Err(segment
+                .sets
+                .file()
+                .damaged(0, format!("set {number} holds a missing document")));
         }
         members += set.len() as u64;
         Ok(())

@@ -324,7 +324,7 @@ impl<'i> View<'i> {
         })
     }
 
-    /// Calls `each` with every set as it is stored, and how many blots have it, in the order of
+    /// Calls `each` with every stored set, and how many blots have it, in the order of
     /// their numbers; contents are in the order of their places.
     ///
     /// This works if there is one segment and all of it is live. Otherwise it returns false, and the
@@ -351,7 +351,7 @@ impl<'i> View<'i> {
             }
             Ok(())
         })?;
-        // The merger, which is used then, finds and reports what is wrong.
+        // The merger, which is used then, finds and reports the damage.
         Ok(is_sound)
     }
 

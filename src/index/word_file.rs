@@ -175,7 +175,7 @@ pub struct WordCursor<'f> {
 }
 
 impl WordCursor<'_> {
-    /// Goes to the next word; false behind the last.
+    /// Goes to the next word; false after the last one.
     fn advance(&mut self) -> Result<bool> {
         let last = self.word.take();
         if self.fields.is_empty() {
@@ -452,7 +452,7 @@ mod tests {
         let mut expected = lists.0;
         expected.sort_unstable();
         assert_eq!(found, expected);
-        // A place that is not there.
+        // A place beyond the last document.
         let is_refused = |bucket| {
             file.words_in(bucket, 900)
                 .and_then(|mut cursor| cursor.advance())

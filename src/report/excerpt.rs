@@ -113,7 +113,7 @@ impl Excerpts<'_> {
         );
         let inside =
             (span.start.to_usize()).clamp(start, end)..(span.end.to_usize()).clamp(start, end);
-        // Between two lines of a stripped text there is what markup left behind.
+        // Two lines of a stripped text are separated by the white space around the markup.
         let is_end = |c: char| {
             matches!(c, '\n' | '\r') || lines.document.plain().is_stripped() && c.is_whitespace()
         };

@@ -42,7 +42,7 @@ pub struct Cluster {
     pub kept: DocNo,
     /// All documents, in the order of the view.
     pub members: Vec<DocNo>,
-    /// All documents but the one that is kept.
+    /// All documents except the kept one.
     pub dropped: Vec<ClusterDuplicate>,
 }
 

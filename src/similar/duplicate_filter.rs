@@ -3,7 +3,7 @@
 //!
 //! Documents are visited in order of preference, and each is decided at once: it is kept unless
 //! enough of it is in a single kept document. Only kept documents are compared, so there are no
-//! chains, and a thousand copies of a text cost a thousand comparisons with the one that is kept.
+//! chains, and a thousand copies of a text cost a thousand comparisons with the kept one.
 //!
 //! The sets of a document are visited rarest first. As long as the remaining blots suffice, the
 //! kept documents of each set become candidates; after that, only candidates are counted. A
@@ -28,7 +28,7 @@ pub enum DuplicateDecision {
         /// The number of shared blots.
         shared: u32,
     },
-    /// Enough of it is in a kept document: the one that has most of it, and of these the first
+    /// Enough of it is in a kept document: the one with the largest share, and among equals the first
     /// visited.
     NearDuplicate {
         /// The kept document.

@@ -92,7 +92,7 @@ pub struct Gdic<W> {
     vocabulary: Vec<u32>,
 }
 
-/// What is known about the words of some buckets.
+/// Statistics of the words of some buckets.
 struct WordStatistics {
     /// For each number of documents: how many words have it.
     words: BTreeMap<u64, u64>,

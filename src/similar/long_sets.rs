@@ -3,8 +3,8 @@
 //!
 //! A table needs the first `count` documents of each, by falling number of shared blots, then by
 //! id. The sets of a content are of two kinds. *Short* sets are walked, as [`Join`] does; this
-//! finds all *seen* partners. A *long* set, such as the set of a licence, has so many members that
-//! walking it for each of them would be quadratic. A partner shares blots of short sets and of long
+//! finds all *seen* partners. A *long* set, such as the set of a licence, is too large for
+//! that: walking it for each of its members would be quadratic. A partner shares blots of short sets and of long
 //! ones, so
 //!
 //! - the long sets of a seen partner are looked up, unless `count` others share more than it can

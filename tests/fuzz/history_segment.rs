@@ -1,4 +1,4 @@
-//! The prints of a history: a file as it is made, with some bytes and some numbers of its description changed, and right checksums.
+//! The prints of a history: a valid file with some bytes and some numbers of its description changed, and correct checksums.
 #![no_main]
 
 mod made;

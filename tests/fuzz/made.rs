@@ -39,7 +39,7 @@ fn synced() -> Vec<u8> {
     slot.repeat(2)
 }
 
-/// Opens what is there, checks it, and asks for something. Whatever is wrong with it is told.
+/// Opens the history, verifies it, and searches it. Damage must give an error, not a panic.
 pub fn ask(directory: &Path) {
     if !directory.join("synced").exists() {
         write(directory, "synced", synced());

@@ -595,7 +595,7 @@ fn a_missing_generation_is_refused() {
         (ran.code(), ran.stderr().as_str()),
         (
             2,
-            "dedup-extract: i: generation 1 is not there any more: of earlier states the index has 2 to 3; dedup-index pin keeps one for as long as it is pinned\n"
+            "dedup-extract: i: generation 1 is no longer available: of earlier states the index has 2 to 3; dedup-index pin keeps one for as long as it is pinned\n"
         )
     );
     assert_eq!(

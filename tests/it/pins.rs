@@ -1,4 +1,4 @@
-//! A pinned generation of an index stays available, whatever happens to the index later.
+//! A pinned generation of an index stays available after any later change of the index.
 
 use crate::{
     extract::{Rows, apply, table_rows},
@@ -232,7 +232,7 @@ fn invalid_generations_are_refused_with_the_valid_ones() {
             "{words:?}"
         );
     };
-    let gone = "i: generation 2 is not there any more: of earlier states the index has 1, 3 to 4; dedup-index pin keeps one for as long as it is pinned";
+    let gone = "i: generation 2 is no longer available: of earlier states the index has 1, 3 to 4; dedup-index pin keeps one for as long as it is pinned";
     refused("dedup-extract", &["table", "i", "--since", "2"], gone);
     refused("dedup-extract", &["i", "--new-since", "2"], gone);
     refused("dedup-index", &["pin", "i", "x", "--generation", "2"], gone);

@@ -109,7 +109,7 @@ fn a_host_with_an_unknown_key_is_refused() {
     let ran = hosts.run(&dir, "");
     ensure_succeeded(&ran);
     let what = format!(
-        "the key of the host is not the one that is known: its ED25519 key is {}",
+        "the key of the host is not the known one: its ED25519 key is {}",
         print("sshd1/ed25519.pub")
     );
     assert!(ran.stderr().contains(&what), "{}", ran.stderr());

@@ -37,7 +37,7 @@ pub struct Hosts {
 static PORT: AtomicU16 = AtomicU16::new(0);
 
 impl Hosts {
-    /// Hosts behind a command in place of ssh: fast, and with the same protocol.
+    /// Hosts that are reached by a command instead of ssh: fast, and with the same protocol.
     pub fn behind_rsh(dir: &TestDir, count: usize) -> Self {
         let root = dir.path("hosts.d");
         fs::create_dir_all(&root).unwrap();

@@ -101,7 +101,7 @@ pub fn sync_tree(directory: &Path) -> Result<()> {
     })
 }
 
-/// Calls `each` for every file below a directory, and for every directory after what is in it.
+/// Calls `each` for every file below a directory, and for every directory after its contents.
 fn visit(directory: &Path, each: &mut dyn FnMut(&Path) -> Result<()>) -> Result<()> {
     let failed = |error| Error::io(directory.display(), error);
     for entry in fs::read_dir(directory).map_err(failed)? {
@@ -178,7 +178,7 @@ mod tests {
         sync_ancestors(&path).unwrap();
         sync_tree(work.path()).unwrap();
         assert_eq!(fs::read_dir(work.path().join("a/b")).unwrap().count(), 1);
-        // What is in the way is no directory.
+        // A file of that name is in the way.
         assert!(
             create_dir_all(&path.join("c"))
                 .unwrap_err()

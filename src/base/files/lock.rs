@@ -25,7 +25,7 @@ impl WriteLock {
         Self::take_of(directory, "index")
     }
 
-    /// Of what is written there.
+    /// The text in the lock file.
     pub fn take_of(directory: &Path, what: &str) -> Result<Self> {
         durable::create_dir_all(directory)?;
         let path = directory.join(LOCK);
@@ -53,7 +53,7 @@ impl WriteLock {
                 .and_then(|()| write!(file, "{}", std::process::id()));
             return match named {
                 Ok(()) => Ok(Self { _file: file }),
-                // On a full disk nothing is left behind.
+                // On a full disk, no file remains.
                 Err(error) => {
                     let _ = fs::remove_file(&path);
                     Err(failed(error))

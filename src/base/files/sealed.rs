@@ -5,7 +5,7 @@
 //! ```
 //!
 //! The footer is read when the file is opened; a block is checked when it is first touched. So opening costs the same
-//! whatever the size, and every reader notices a flipped byte.
+//! for any size, and every reader notices a flipped byte.
 
 use crate::base::num::{ToU64, ToUsize};
 use crate::base::{
@@ -114,7 +114,7 @@ impl<W: Write> Write for SealedWriter<W> {
     }
 }
 
-/// A sealed file that is mapped, and checked block by block as it is used.
+/// A sealed file that is mapped; each block is checked on its first use.
 pub struct Sealed {
     map: Mapping,
     file: Arc<str>,

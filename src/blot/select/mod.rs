@@ -26,7 +26,7 @@ pub trait Select: Send + Sync {
     /// Sets `keep` to false for each rejected blot.
     fn reject(&self, tokens: &Tokens, blots: &Blots, keep: &mut [bool]);
 
-    /// The name of the selection in a scheme: it describes what is selected, without paths.
+    /// The name of the selection in a scheme: it identifies the selected blots, without paths.
     fn name(&self) -> String;
 
     /// Whether it rejects only blots that occur in a single document of the collection.

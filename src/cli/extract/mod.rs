@@ -1,4 +1,4 @@
-//! dedup-extract: what is alike in a collection.
+//! dedup-extract: what is similar in a collection.
 
 mod blots;
 mod clean;
@@ -26,7 +26,7 @@ use clap::{Command, Parser, Subcommand};
 use std::process::ExitCode;
 
 const PROGRAM: &str = "dedup-extract";
-/// The verbs, for messages about what is none.
+/// The verbs, for messages about unknown ones.
 pub const VERBS: &[&str] = &[
     "pairs", "table", "clusters", "graph", "exact", "blots", "passages", "spans", "compare",
     "report", "clean",
@@ -152,7 +152,7 @@ const MANUAL: Manual = Manual {
             "RECORDS",
             &[
                 "With --passages, the records of pairs also have passages, a list of a, b (bytes, or with --chars characters, where the passage starts and ends), tokens, score, kind; see dedup-query(1). If the text of a document cannot be read, its pairs have no passages, the document is reported, and the status is 2; see TEXTS.",
-                "Documents come in the byte order of their ids, and ties are broken by that order, so the same documents give the same records whatever commits brought them to the index.",
+                "Documents come in the byte order of their ids, and ties are broken by that order, so the same documents give the same records, regardless of the commits that added them.",
                 "pairs: a, b (ids; a comes before b), shared (distinct blots in both), a_in_b (shared ÷ blots of a), b_in_a, score. Ordered by a, then b.",
                 "table: a, b, shared, a_in_b, b_in_a; with --rank also rank, after a. For each document the documents with the highest a_in_b, the best first; among equals those whose ids come first. Each similar pair is listed in both directions.",
                 "table with --since: change (delete, update or insert), then as above; a deleted row has its old values. Applied to the old table, row by row, these changes give the new table; a and b identify a row. With --rank every row that moves up or down is an update, so that most lists of changes are several times as long. The state between commits whose segments were merged is no longer available; dedup-index pin keeps the state of a generation available.",

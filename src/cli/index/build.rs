@@ -22,7 +22,7 @@ pub struct BuildArgs {
     /// Cut the postings into N range parts, 1 to 256
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
     parts: u32,
-    /// Also keep a dictionary: how often each word stands in which document, for dedup-extract --method gdic
+    /// Also keep a dictionary: how often each word occurs in each document, for dedup-extract --method gdic
     #[arg(long)]
     dictionary: bool,
     #[command(flatten)]

@@ -26,7 +26,7 @@ pub struct DumpArgs {
     /// Only the documents that have this blot
     #[arg(long, value_name = "HEX")]
     blot: Option<String>,
-    /// The dictionary instead: a line for each word, with its documents and how often it stands in each
+    /// The dictionary instead: a line for each word, with its documents and how often it occurs in each
     #[arg(long, conflicts_with = "blot")]
     dictionary: bool,
     /// How much memory to use at a time; with less the index is read more often

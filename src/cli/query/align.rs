@@ -175,7 +175,7 @@ impl AlignArgs {
         }
     }
 
-    /// The list is what is read, line by line.
+    /// Reads the pairs from a list, line by line.
     fn run_args(&self, list: &Path) -> RunArgs {
         RunArgs {
             input: InputArgs {

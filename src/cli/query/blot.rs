@@ -1,4 +1,4 @@
-//! dedup-query blot: the documents that have a blot, and the text behind it.
+//! dedup-query blot: the documents that have a blot, and its text.
 
 use super::{
     super::{

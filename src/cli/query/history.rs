@@ -62,7 +62,7 @@ pub struct HistoryArgs {
     common: CommonArgs,
 }
 
-/// What is asked of a history, and whether documents are added.
+/// How to search a history, and whether to add documents.
 #[derive(Args, Debug, Clone)]
 pub struct AskArgs {
     /// The least similarity that counts, also as 94% [default: 0.94]
@@ -210,7 +210,7 @@ impl HistoryArgs {
         }
     }
 
-    /// Answers for each document, or passes on what is new.
+    /// Writes an answer for each document, or copies the new documents.
     fn ask(&self) -> Result<ExitCode, anyhow::Error> {
         let run = self.run_args();
         let settings = run.settings(Form::Ndjson, 64 << 20, self.tokens.is_dna());

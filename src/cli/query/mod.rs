@@ -19,7 +19,7 @@ use serve::{FRONT, SERVICE};
 use std::process::ExitCode;
 
 const PROGRAM: &str = "dedup-query";
-/// The verbs, for messages about what is none.
+/// The verbs, for messages about unknown ones.
 const VERBS: &[&str] = &["search", "align", "blot", "between", "history", "serve"];
 
 /// Find what shares text with a document
@@ -50,7 +50,7 @@ enum QueryVerb {
     Search(Box<search::SearchArgs>),
     /// The passages that two files share
     Align(Box<align::AlignArgs>),
-    /// Documents that have a blot, and the text behind it
+    /// Documents that have a blot, and its text
     Blot(Box<blot::BlotQueryArgs>),
     /// Every blot that two documents of an index share
     Between(between::BetweenArgs),
@@ -183,9 +183,9 @@ const MANUAL: Manual = Manual {
             "HISTORY",
             &[
                 "dedup-query history DIR keeps a print of 256 bits for each document, and answers each document with the most similar earlier one; \
-                 among equals, with the one that came first. The answer is exact: the same as from a scan of all prints. Documents are given as to \
+                 among equals, with the first one. The answer is exact: the same as from a scan of all prints. Documents are given as to \
                  the other verbs, or as a stream of prints from dedup-blot --scheme minhash:256. Each document is compared with all that came \
-                 before it, also in the same stream, whatever the number of threads. A document without words has no match and is not stored.",
+                 before it, also in the same stream, regardless of the number of threads. A document without words has no match and is not stored.",
                 "The similarity is the Jaccard coefficient of the bits of two prints. It follows the Jaccard coefficient of the sets of words, so \
                  order, repetition and layout make no difference; dedup-stream(5) says how closely. Documents that have nothing in common still \
                  have a similarity of 0.3 to 0.55. At 0.94 the history finds nine in ten texts in which one word in a hundred was changed, at 0.80 \

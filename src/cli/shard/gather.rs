@@ -41,7 +41,7 @@ pub fn run_gather(args: &GatherArgs) -> Result<ExitCode, anyhow::Error> {
         .iter()
         .filter(|task| task.kind() < TaskKind::Gather)
     {
-        // Only what is read: of what was made on hosts no more than that is here.
+        // Only the files to read: the other outputs of hosts are not on this machine.
         let has_needs = || {
             needs
                 .iter()

@@ -240,7 +240,7 @@ pub fn run_worker(args: &WorkerArgs) -> Result<ExitCode, anyhow::Error> {
             .map(|()| ExitCode::SUCCESS)
             .context("stdout");
     }
-    // Nobody else is to read what is kept here.
+    // Only the user may read the files that are kept here.
     #[cfg(unix)]
     // SAFETY: sets the mask of this process, before any other thread runs.
     unsafe {

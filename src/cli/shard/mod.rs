@@ -46,9 +46,9 @@ enum Command {
     Plan(Box<plan::PlanArgs>),
     /// Run all tasks that are not done yet; the index is RUN/index
     Run(run::RunTasksArgs),
-    /// Run tasks by hand; one whose output is there and whole is left as it is
+    /// Run tasks by hand; tasks with complete output are skipped
     Task(task::TaskArgs),
-    /// Show which tasks are done, by what is on disk
+    /// Show which tasks are done, judged by the files on disk
     Status(status::StatusArgs),
     /// Put together what the tasks made
     Gather(gather::GatherArgs),
@@ -68,7 +68,7 @@ struct OfRun {
 }
 
 impl OfRun {
-    /// The plan, and the run's directory, whatever directory is worked in later.
+    /// The plan, and the absolute directory of the run.
     fn open(&self) -> Result<(Plan, PathBuf), anyhow::Error> {
         let plan = Plan::read(&self.run)?;
         Ok((
@@ -93,7 +93,7 @@ const MANUAL: Manual = Manual {
         ("dedup-shard status my.run", "How far it got"),
         (
             "dedup-shard status my.run --missing | xargs -r dedup-shard task my.run",
-            "What is missing, by hand",
+            "Run the missing tasks by hand",
         ),
         ("make -s -C my.run -j4", "The same with make"),
         (
@@ -137,7 +137,7 @@ const MANUAL: Manual = Manual {
                  an index that has changed since the plan was made; an unfinished run never changes it. A table then has the rows to delete, update \
                  and insert, as dedup-extract table --since has them.",
                 "A slot runs one task at a time, with one core and the memory that plan was given. run --engine local runs all tasks on this \
-                 machine, whatever the names of the hosts: their slots then only determine how finely the work is divided; run --engine ssh runs \
+                 machine, regardless of the names of the hosts: their slots then only determine how finely the work is divided; run --engine ssh runs \
                  them on the hosts.",
             ],
         ),

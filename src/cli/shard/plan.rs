@@ -38,13 +38,13 @@ pub struct PlanArgs {
     /// Cut the postings of the index into N range parts, 1 to 256: these are the ranges that are worked on one by one [default: two for each slot, and more up to a power of two, 64 at most]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     parts: Option<u32>,
-    /// Make this index follow its files, as dedup-index sync does: only what is new or has changed is read, and run ends with the commit
+    /// Make this index follow its files, as dedup-index sync does: only new and changed files are read, and run ends with the commit
     #[arg(long, value_name = "IDX", conflicts_with_all = ["parts", "dictionary"])]
     base: Option<PathBuf>,
     /// With --base: how many documents may be removed, as a number or a share [default: 50%]
     #[arg(long, value_name = "N|P%", requires = "base")]
     max_remove: Option<MaxRemove>,
-    /// Also keep a dictionary: how often each word stands in which document, for dedup-extract --method gdic
+    /// Also keep a dictionary: how often each word occurs in each document, for dedup-extract --method gdic
     #[arg(long)]
     dictionary: bool,
     /// Also make a table of the most similar documents of each, as dedup-extract table does: RUN/table.ndjson

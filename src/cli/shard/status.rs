@@ -22,7 +22,7 @@ pub struct StatusArgs {
     /// Only the ids of tasks that are not done, one a line
     #[arg(long, conflicts_with = "json")]
     missing: bool,
-    /// How to write what is missing: ids, or for each kind the numbers of its tasks, such as 0,3-5, for the array of a Slurm job
+    /// How to list missing tasks: ids, or for each kind the numbers of its tasks, such as 0,3-5, for the array of a Slurm job
     #[arg(long = "as", value_enum, value_name = "FORM", default_value_t = Form::Ids, requires = "missing")]
     form: Form,
     /// Everything as one JSON object
@@ -39,7 +39,7 @@ enum Form {
     Array,
 }
 
-/// What is on disk.
+/// The state of the files on disk.
 struct Found<'p> {
     stages: Vec<TaskStage<'p>>,
     states: Vec<(&'p Task, OutputState)>,

@@ -89,7 +89,7 @@ pub struct PlannedSlice {
     pub checksum: String,
 }
 
-/// A plan as it is written.
+/// A plan as a file.
 #[derive(Serialize, Deserialize)]
 struct StoredPlan {
     #[serde(flatten)]

@@ -1,4 +1,4 @@
-//! Which host works on which range: the one that did before, as far as slots allow. Files that it
+//! Which host works on which range: the same as before, as far as slots allow. Files that it
 //! has need not be sent again.
 
 use super::hosts::Host;

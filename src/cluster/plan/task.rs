@@ -214,7 +214,7 @@ pub enum TaskWork {
     Commit {
         /// The index that was gathered.
         gathered: String,
-        /// What is known of files, for the next sync.
+        /// The state of the files, for the next sync.
         known: String,
         /// The table, which must be there first: afterwards the old state cannot be compared.
         table: Option<String>,

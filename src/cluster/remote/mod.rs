@@ -41,7 +41,7 @@ pub struct Address {
 /// Closes a connection at once, from any thread; pending reads and writes fail.
 pub type Canceller = Arc<dyn Fn() + Send + Sync>;
 
-/// A program on another machine: what is written is its stdin, what is read its stdout.
+/// A program on another machine: writing goes to its stdin, reading comes from its stdout.
 pub trait RemoteProgram: Read + Write + Send {
     /// Sets how long a read or write may block before it is an error.
     fn set_limit(&mut self, limit: Duration);

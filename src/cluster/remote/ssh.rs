@@ -145,7 +145,7 @@ impl Ssh {
                 files.join(" or ")
             ))),
             HostKeyStatus::Changed => Err(refused(format!(
-                "the key of the host is not the one that is known: {shown}; somebody may be in between"
+                "the key of the host is not the known one: {shown}; somebody may intercept the connection"
             ))),
             HostKeyStatus::Revoked => {
                 Err(refused(format!("the key of the host is revoked: {shown}")))

@@ -118,7 +118,7 @@ fn proxy(
     user: &str,
 ) -> Option<Vec<String>> {
     if let Some(jump) = jump {
-        // The last is the one that reaches the host, by way of those before it.
+        // The last one reaches the host, through those before it.
         let (before, last) = jump
             .rsplit_once(',')
             .map_or((None, jump), |(before, last)| (Some(before), last));

@@ -1,4 +1,4 @@
-//! The state of the outputs of a run: only what is on disk counts.
+//! The state of the outputs of a run, judged only by the files on disk.
 
 use crate::cluster::plan::{BlotRange, Plan, Task, TaskKind};
 use crate::{

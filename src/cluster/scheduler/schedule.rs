@@ -359,7 +359,7 @@ impl Schedule {
         if let Some(rest) = self.backoff(machine, now) {
             return Action::Wait(rest);
         }
-        // What is missing is known only when all machines have said what they have.
+        // The missing files are known only after all machines have listed theirs.
         if self
             .states
             .iter()

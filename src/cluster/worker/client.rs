@@ -199,7 +199,7 @@ impl Client {
         }
     }
 
-    /// Lists the files of a path on the host, which then waits for what is wanted of them.
+    /// Lists the files of a path on the host, which then waits for the names of the wanted ones.
     pub fn items(&mut self, path: &str, keep: bool) -> Result<Vec<TransferItem>, TransferError> {
         match self.ask(&Message::Get {
             path: path.to_owned(),

@@ -366,7 +366,7 @@ impl HostStore {
         }
     }
 
-    /// Ensures that the plan that was received is the one that this directory is named after.
+    /// Ensures that this directory is named after the received plan.
     pub fn ensure_plan(&self, plan: &Plan) -> Result<()> {
         let name = self.root.file_name().unwrap_or_default().to_string_lossy();
         let is_ours = self.is_run || name.split('-').next() == Some(plan.checksum().as_str());

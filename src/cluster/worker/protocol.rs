@@ -1,6 +1,6 @@
 //! The protocol between a run and a worker, or two workers, over stdin and stdout of the worker.
 //!
-//! The worker starts with a line of text, [`hello`]; whatever a shell prints before it is skipped.
+//! The worker starts with a line of text, [`hello`]; readers skip anything that a shell prints before it.
 //! Then both ends send frames: messages are JSON, files are frames of data, and the worker sends
 //! signs of life. Each request has one answer.
 
@@ -62,7 +62,7 @@ pub enum ErrorCause {
 #[serde(tag = "say", rename_all = "snake_case")]
 pub enum Message {
     // Requests.
-    /// List what is there and intact, and remove what dead processes left.
+    /// List the intact files, and remove those of dead processes.
     Inventory,
     /// Which of these programs does the host lack? Answered with `lack`.
     Programs {
@@ -155,7 +155,7 @@ impl Message {
 pub trait Conversation {
     fn send(&mut self, kind: FrameKind, payload: &[u8]) -> io::Result<()>;
 
-    /// Writes what is buffered.
+    /// Writes the buffered bytes.
     fn flush(&mut self) -> io::Result<()>;
 
     /// Receives the next frame that is not a sign of life.

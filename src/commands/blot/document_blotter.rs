@@ -26,7 +26,7 @@ use crate::{
 };
 use std::{ops::Range, path::Path};
 
-/// Makes blots of whatever a document comes as.
+/// Makes blots of documents, which come as texts, tokens or blots.
 #[derive(Clone)]
 pub(crate) struct DocumentBlotter {
     pub scheme: BlotScheme,
@@ -280,7 +280,7 @@ impl DocumentBlotter {
 
     /// The hash over a document's tokens, and its blots, each with the bytes of its window: from the start of the first token to the end of the last.
     ///
-    /// Of several schemes, the blots of the one that tells text which stands word for word.
+    /// Of several schemes, the blots of the one that finds verbatim text.
     pub fn windows<'s>(
         &'s mut self,
         item: &'s InputDocument<'_>,
@@ -466,7 +466,7 @@ impl DocumentBlotter {
     }
 }
 
-/// What a reader sees of a stretch of a document from one token to another: what is stripped to make tokens is not shown.
+/// The text of a document from one token to another, without the markup that is stripped to make tokens.
 pub(crate) fn shown_text(scheme: &TokenScheme, stretch: &str) -> String {
     match scheme
         .tokenization()

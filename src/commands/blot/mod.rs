@@ -62,7 +62,7 @@ struct BlotEncoder {
     blots: DocumentBlotter,
     codec: BlotCodec,
     form: Form,
-    /// A larger document, which is worked on alone, is encoded as it is written.
+    /// A larger document is processed alone, and encoded while it is written.
     most_bytes: u64,
 }
 

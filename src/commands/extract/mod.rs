@@ -238,7 +238,7 @@ impl LeaveOut {
     }
 }
 
-/// Writes what `options.what` names. The same index and options give the same bytes, whatever the limits.
+/// Writes what `options.what` names. The same index and options give the same bytes with any limits.
 pub fn extract(
     options: &ExtractOptions,
     index: &Index,

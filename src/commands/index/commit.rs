@@ -46,7 +46,7 @@ pub(crate) fn write_to<T>(
     directory: &Path,
     work: impl FnOnce(Index) -> Result<(Option<Manifest>, T)>,
 ) -> Result<T> {
-    // A directory without an index is left as it is.
+    // A directory without an index is not changed.
     Manifest::read(directory)?;
     let lock = WriteLock::take(directory)?;
     let done = Index::open_whole(directory).and_then(|index| {
@@ -123,7 +123,7 @@ pub(crate) fn is_of_shared_chunks(index: &Index) -> bool {
 pub(crate) struct Compacted(Index);
 
 impl Compacted {
-    /// Merges segments if there are many and the options allow it. This is a commit of its own, before the one that follows.
+    /// Merges segments if there are many and the options allow it. This is a separate commit, before the next one.
     pub fn of(index: Index, options: &ChangeOptions) -> Result<Self> {
         ensure_changeable(&index)?;
         let mut index = index;

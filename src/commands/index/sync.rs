@@ -67,7 +67,7 @@ pub fn sync(
     })
 }
 
-/// `committed`: the manifest as it is on disk; that of `index` may be ahead of it.
+/// `committed`: the manifest on disk; that of `index` may be newer.
 fn sync_as<K: Key>(
     index: &Index,
     committed: &Manifest,

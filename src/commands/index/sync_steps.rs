@@ -348,7 +348,7 @@ fn link(from: &Path, to: &Path) -> Result<()> {
 /// Commits the assembled index, unless the index has changed since: the last rename is the commit. Doing it again changes nothing.
 pub fn commit_staged(staged: &Path, known: &Path, directory: &Path, checksum: &str) -> Result<u64> {
     let mut new = Manifest::read(staged)?;
-    // A directory without an index is left as it is.
+    // A directory without an index is not changed.
     Manifest::read(directory)?;
     let lock = WriteLock::take(directory)?;
     let done = commit(&mut new, staged, directory, checksum).and_then(|()| {

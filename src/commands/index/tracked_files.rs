@@ -21,7 +21,7 @@ pub(crate) struct MissingDocuments {
     pub documents: u64,
 }
 
-/// The remembered state of files, and what is found now.
+/// The remembered state of files, and their current state.
 pub(crate) struct TrackedFiles<'i> {
     index: &'i Index,
     known: Option<&'i SyncState>,

@@ -21,7 +21,7 @@ use crate::{
 use serde::Serialize;
 use std::{io::Write, path::PathBuf};
 
-/// Writes every document of a blot with the text behind it, as far as its file can be read or the index has it. A text that is not the one that was indexed is a problem.
+/// Writes every document of a blot with its text, as far as its file can be read or the index has it. A text that was changed since it was indexed is a problem.
 ///
 /// `corpus` and `reading` say where texts are, as for passages.
 pub fn blot_text(

@@ -38,7 +38,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// What is searched for, and how answers are written.
+/// What to search for, and how to write answers.
 #[derive(Debug, Clone)]
 pub struct QueryOptions {
     /// Options that are set must be those of the index.

@@ -70,7 +70,7 @@ struct TokenEncoder {
     tokens: Tokens,
     codec: TokenCodec,
     form: Form,
-    /// A larger document, which is worked on alone, is encoded as it is written.
+    /// A larger document is processed alone, and encoded while it is written.
     most_bytes: u64,
 }
 

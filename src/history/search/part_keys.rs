@@ -38,7 +38,7 @@ pub fn address_bits(entries: u32, bucket: u32) -> u32 {
     (entries / bucket).checked_ilog2().unwrap_or(0).min(30)
 }
 
-/// Moves the bits of a mask to the low end (Hacker's Delight, 7-4) in five steps, whatever the
+/// Moves the bits of a mask to the low end (Hacker's Delight, 7-4) in five steps, for any
 /// mask.
 #[derive(Debug, Clone, Copy)]
 struct BitGather {

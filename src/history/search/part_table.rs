@@ -107,7 +107,7 @@ impl TableLayout {
         8 * (slots.at + 2 * HALF_BYTES * slots.count())
     }
 
-    /// A slot as it is stored.
+    /// A stored slot.
     #[inline(always)]
     fn slot(self, entry: u32, rest: u32) -> u32 {
         rest << self.bits | entry & !self.rest_mask()

@@ -32,7 +32,7 @@ const WORTH_A_SAMPLE: u64 = 16 * SAMPLE as u64;
 
 /// How to search for a query among some entries.
 ///
-/// A *step* is to look up a table as it is, or to flip one more bit in it. With n steps in all
+/// A *step* is to look up a table unchanged, or to flip one more bit in it. With n steps in all
 /// tables, all entries that differ in fewer than n bits are found. Where prints are sorted by part
 /// 0, the missing flips are made there: for each group of cardinality separately, as the allowed
 /// distance depends on it. A group is scanned instead if that is cheaper.

@@ -3,7 +3,7 @@
 //! Queries are searched together, step by step, so that memory latency is paid once for many:
 //!
 //! 1. Look up entries with the same print; as many as the query wants are enough.
-//! 2. Look up each part as it is, then with one bit flipped: this finds nearly all similar entries,
+//! 2. Look up each part unchanged, then with one bit flipped: this finds nearly all similar entries,
 //!    which raises the threshold for the rest.
 //! 3. If more bits may still differ, look up each part with all of these flips at once, one piece of
 //!    its table after the other, each for all queries.

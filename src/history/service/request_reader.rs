@@ -262,7 +262,7 @@ fn field<T>(
         .ok_or_else(|| format!("the field '{name}' is {}, it must be {expected}", shown()))
 }
 
-/// An id is a string, or a number as it is written.
+/// An id is a string, or the digits of a number.
 fn removal(value: &RawValue) -> Result<ServiceRequest, String> {
     let text = value.get();
     if let Ok(id) = serde_json::from_str::<Cow<'_, str>>(text) {

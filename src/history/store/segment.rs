@@ -52,7 +52,7 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Opens a file, in the same time whatever its size.
+    /// Opens a file, in constant time.
     pub fn open(path: &Path, level: u32) -> Result<Self> {
         let plain = File::open(path).map_err(|error| Error::io(path.display(), error))?;
         let file = Sealed::open(path)?;

@@ -106,7 +106,7 @@ pub trait InvertRanges<K>: Send {
     fn take_dictionary(&mut self) -> SetDictionary;
 }
 
-/// Runs [`InvertRanges`] on many threads, whatever the postings come from.
+/// Runs [`InvertRanges`] on many threads, for any source of postings.
 pub struct Inversion<'a> {
     /// The bits of a blot.
     pub bits: u8,

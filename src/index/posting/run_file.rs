@@ -258,7 +258,7 @@ impl RunFile {
             while !rest.is_empty() {
                 rest = take_keys_as(rest, out, number_of).ok_or_else(|| {
                     self.file
-                        .damaged(place.start, "not keys, or of a document that is not there")
+                        .damaged(place.start, "not keys, or of a missing document")
                 })?;
             }
         }

@@ -36,7 +36,7 @@ pub struct Mark {
 #[derive(Debug, Clone, Copy)]
 pub struct Text<'t> {
     pub text: &'t str,
-    /// Collapse white space that markup left behind.
+    /// Collapse white space, as in text whose markup was stripped.
     pub is_squeezed: bool,
 }
 

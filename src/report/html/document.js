@@ -25,7 +25,7 @@
     return lines.length > 5 && middle > 45 && long < 100 && indented < lines.length / 4;
   }
 
-  /** One of the two texts: blocks that are drawn when they come near to what is seen, and forgotten when they are far away. */
+  /** One of the two texts: blocks that are drawn when they come near the visible part, and dropped when they are far away. */
   class Pane {
     constructor(id, side) {
       this.root = byId(id);
@@ -120,7 +120,7 @@
       div.replaceChildren();
     }
 
-    /** Draws again what is drawn, after another source was chosen. */
+    /** Redraws the drawn blocks after another source was selected. */
     drawAgain() {
       for (const div of this.divs) {
         if (div && div.isDrawn) {
@@ -138,7 +138,7 @@
       if (!here.length && out) return element("span", { class: "out", title: `Not counted: ${out}` }, ...content);
       if (!all.length) return element("span", {}, ...content);
       if (!here.length) return element("span", { class: "other", "data-elsewhere": all[0], title: "Also found in another source" }, ...content);
-      // Where passages overlap, the shortest is the one that is hard to see otherwise.
+      // Where passages overlap, the shortest would be hidden by the others.
       const length = (passage) => known(passage).words[this.side];
       const shown = here.reduce((best, passage) => (length(passage) < length(best) ? passage : best));
       const mark = element("mark", { "data-c": colourOf(shown), "data-all": here.join(" "), "data-passage": shown });
@@ -177,7 +177,7 @@
       return Math.min(1, Math.max(0, (pixels - top) / Math.max(1, bottom - top)));
     }
 
-    /** Scrolls until a passage, or what is so far into it, from 0 to 1, is so many pixels below the top. */
+    /** Scrolls until a place in a passage is `below` pixels from the top; `into` is from 0, its start, to 1, its end. */
     goTo(passage, { below, into } = { below: this.text.clientHeight * 0.25, into: 0 }) {
       if (!this.places.has(passage)) return;
       const { first } = this.places.get(passage);
@@ -188,7 +188,7 @@
         if (extent) this.text.scrollTop = extent.top + into * (extent.bottom - extent.top) - below;
       };
       pin();
-      // What is drawn around it meanwhile may be higher than it was thought to be.
+      // The blocks that were drawn around it may be higher than estimated.
       requestAnimationFrame(() => requestAnimationFrame(pin));
     }
 

@@ -298,7 +298,7 @@ impl<'d> DocumentPage<'d> {
         put(out, "</ol>\n</nav>\n");
     }
 
-    /// What the numbers mean, in the help and at the end of what is printed.
+    /// What the numbers mean, for the help and the end of a printed page.
     fn put_counted(&self, out: &mut Vec<u8>, is_many: bool) {
         put(out, "<dialog id=\"help\">\n");
         put(out, include_str!("keys.html"));
@@ -536,7 +536,7 @@ mod tests {
         assert_eq!(
             page("words", &[("x", "others")]).matches("<script").count(),
             4,
-            "two texts, what is known of them, and the script"
+            "two texts, their data, and the script"
         );
     }
 }

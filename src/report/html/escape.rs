@@ -32,7 +32,7 @@ pub fn put_json(out: &mut Vec<u8>, text: &str) {
             '\\' => out.extend_from_slice(b"\\\\"),
             '\t' => out.extend_from_slice(b"\\t"),
             '\r' if chars.peek() == Some(&'\n') => {}
-            // Whatever breaks a line here breaks it there.
+            // All line breaks of the text break lines in the page.
             '\n' | '\r' | '\u{2028}' | '\u{2029}' => out.extend_from_slice(b"\\n"),
             '<' => out.extend_from_slice(b"\\u003c"),
             '>' => out.extend_from_slice(b"\\u003e"),

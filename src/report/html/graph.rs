@@ -40,7 +40,7 @@ pub fn put_graph(out: &mut Vec<u8>, ids: &[String], edges: &[Edge]) {
     }
     put(
         out,
-        "<figure class=\"graph\">\n<figcaption><h2>Which documents hang together</h2><p>",
+        "<figure class=\"graph\">\n<figcaption><h2>Connected documents</h2><p>",
     );
     put(out, &caption(&groups, &drawn, nodes));
     put(out, "</p></figcaption>\n");

@@ -5,7 +5,7 @@ use crate::base::num::ToU32;
 use std::{cmp::Reverse, collections::BinaryHeap};
 
 /// The order of sources, and how many words are credited to each: the first is the source that has the most words of the document, the next the one
-/// that has the most of what is left, and so on. Of equal sources the one that was given first.
+/// that has the most of what is left, and so on. Among equal sources, the first given one.
 ///
 /// `is_taken` has a place for each word of the document, true for those that do not count. `stretches` are the words of the document that each source has. With a document of ten words, one source that has the words 0..6 and another that has
 /// 4..9: the first is credited with 6, the second with 3, together 9 of 10, although 6 + 5 would be 11.

@@ -1,9 +1,9 @@
-//! The first lines of what is extracted.
+//! The header lines of extracted records.
 
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// The first line of what is extracted, if some text does not count.
+/// The header line of extracted records, if some text does not count.
 #[derive(Debug, Serialize)]
 pub struct ExtractHeader<'r> {
     /// Files of base text, if there are any.

@@ -1,7 +1,7 @@
 //! The results of all programs: one type per record. A new column is one field.
 //!
 //! Fields stand in the order in which they are written. A field of the type `Option` that is
-//! `None` is `null` in JSON and an empty cell in tables, unless it says that it is left out.
+//! `None` is `null` in JSON and an empty cell in tables, unless its comment says that it is left out.
 
 mod blots;
 mod clean;

@@ -59,7 +59,7 @@ pub struct TableRow<'r> {
 pub struct TableChange<'r> {
     /// What to do with the row.
     pub change: RowChange,
-    /// The row as it is now, or as it was.
+    /// The new row, or the old one if it is deleted.
     #[serde(flatten)]
     pub row: TableRow<'r>,
 }

@@ -144,7 +144,7 @@ impl Formatter for NameCollector<'_> {
     }
 }
 
-/// Writes the fields of a record as cells, and what is nested in them as JSON.
+/// Writes the fields of a record as cells, and nested values as JSON.
 struct CellFormatter {
     style: CellStyle,
     nesting: Nesting,

@@ -1,6 +1,6 @@
 //! TSV: columns between tabs, below a line of their names.
 //!
-//! A cell of text is the inside of a JSON string, so that no tab or line feed stands in it.
+//! A cell of text is the inside of a JSON string, so that it contains no tab or line feed.
 
 use super::{
     RecordSyntax, Sink,

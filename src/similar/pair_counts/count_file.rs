@@ -23,7 +23,7 @@ pub struct ExpectedCounts<'a> {
 }
 
 impl ExpectedCounts<'_> {
-    /// What is wrong with the counts of a file, if anything.
+    /// The contradiction in the counts of a file, if there is one.
     fn mismatch(&self, found: &CountDescription) -> Option<String> {
         let CountDescription { kind, buckets, .. } = found;
         let side_bytes = if self.max_df == u64::MAX {

@@ -44,8 +44,8 @@ pub trait ScoreFormula {
     /// of `b`.
     fn upper_bound(a: DocumentSize, b: DocumentSize, most: Overlap) -> f64;
 
-    /// The highest score of two documents of these sizes, if `b` is the smaller one, whatever they
-    /// share. It never falls as `b` grows. Infinite if it does not follow from the sizes.
+    /// The highest score of two documents of these sizes, if `b` is the smaller one, for any
+    /// overlap. It never falls as `b` grows. Infinite if it does not follow from the sizes.
     fn size_bound(a: DocumentSize, b: DocumentSize) -> f64;
 }
 
@@ -261,8 +261,8 @@ impl Measure {
             && self.scale(self.score.upper_bound(a, b, most)) >= self.threshold
     }
 
-    /// Whether `b` has too few blots to reach the threshold, whatever the pair shares. Once false, it
-    /// stays false for every larger `b`.
+    /// Whether `b` has too few blots to reach the threshold with any overlap. Once false, it stays
+    /// false for every larger `b`.
     pub fn is_too_small(&self, a: DocumentSize, b: DocumentSize) -> bool {
         let can_suffice = || self.scale(self.score.size_bound(a, b)) >= self.threshold;
         b.blots < a.blots && !can_suffice()

@@ -18,11 +18,11 @@ pub struct BlotScheme {
     pub select: SelectScheme,
 }
 
-/// The widths a blot may have.
+/// The valid widths of a blot, in bits.
 pub const BITS: RangeInclusive<u8> = 16..=64;
 
 impl BlotScheme {
-    /// Reads a blot as streams have it, in hexadecimal digits.
+    /// Parses a blot in hexadecimal digits, as in streams.
     pub fn parse_blot(&self, hex: &str) -> Result<Blot, String> {
         let blot = u64::from_str_radix(hex, 16)
             .ok()
@@ -117,12 +117,12 @@ impl Default for SelectScheme {
     }
 }
 
-/// How one kind of window is made, and which of its blots are kept if it says so: `letters:16/winnow:8`.
+/// One kind of window, and optionally its own selection: `letters:16/winnow:8`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WindowScheme {
     /// How windows are made: `letters:16`.
     pub shape: SchemeTerm,
-    /// What this kind keeps, instead of the selection of the whole scheme.
+    /// The selection of this kind, instead of that of the whole scheme.
     pub select: Option<SelectScheme>,
 }
 
@@ -156,7 +156,7 @@ impl fmt::Display for WindowScheme {
 #[serde(from = "String", into = "String")]
 pub struct WindowSchemes(pub Vec<WindowScheme>);
 
-/// Lists that are written with commas.
+/// Lists that are separated by commas.
 macro_rules! comma_list {
     ($list:ident) => {
         impl From<&str> for $list {

@@ -5,12 +5,12 @@
 //!
 //! ```text
 //! word@18.0                               tokens: the tokenizer and its version of Unicode
-//! word@18.0 ordered:8:32 all              blots: windows of 8 tokens, 32 bits, all of them kept
+//! word@18.0 ordered:8:32 all              blots: windows of 8 tokens, 32 bits, all are kept
 //! word+html@18.0 xor:10x2:18 winnow:4     two interleaved streams of windows of 10 tokens
 //! word@18.0 minhash:256@2                 prints: 256 bits of MinHash, version 2 of the definition
 //! ```
 //!
-//! A scheme may come from another program: names that this one does not know are kept as they are.
+//! A scheme may come from another program: unknown names are kept unchanged.
 
 mod blots;
 mod prints;

@@ -11,7 +11,7 @@ pub struct PrintScheme {
 }
 
 const MINHASH: &str = "minhash:256@2";
-/// Version 1, which was written without a version.
+/// Version 1, whose scheme has no version.
 const MINHASH_1: &str = "minhash:256";
 
 impl fmt::Display for PrintScheme {

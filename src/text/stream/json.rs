@@ -57,7 +57,7 @@ impl<'de> Visitor<'de> for JsonTextVisitor {
     }
 }
 
-/// An id: a string, or a number as it is written, however long.
+/// An id: a string, or the digits of a number of any length.
 pub struct JsonId<'a>(pub Cow<'a, str>);
 
 impl<'de> Deserialize<'de> for JsonId<'de> {

@@ -70,7 +70,7 @@ pub struct LineParser {
 }
 
 impl LineParser {
-    /// Reads a line of a stream that opened with no header: whatever has a text is a document.
+    /// Reads a line of a stream without a header: every object with a text is a document.
     pub fn parse<'a>(
         &self,
         line: &'a [u8],
@@ -166,7 +166,7 @@ impl<'de> Visitor<'de> for FieldNamesVisitor {
     }
 }
 
-/// The fields that are looked for in an object: the names, or what is left of the paths to them.
+/// The fields to find in an object: their names, or the rest of the paths to them.
 #[derive(Clone, Copy)]
 struct WantedFields<'p> {
     id: Option<&'p str>,
@@ -181,7 +181,7 @@ impl<'p> WantedFields<'p> {
         }
     }
 
-    /// What is looked for in the object of a field: `url` in `meta`, if it is `meta.url`.
+    /// The fields to find in the object of a field: `url` in `meta`, for `meta.url`.
     fn within(self, key: &str) -> Option<Self> {
         let rest = |path: Option<&'p str>| path?.strip_prefix(key)?.strip_prefix('.');
         let inner = Self {
@@ -233,7 +233,7 @@ impl<'de> Visitor<'de> for DocumentSeed<'_> {
     }
 }
 
-/// What is looked for in a value, if it is an object.
+/// The fields to find in a value, if it is an object.
 fn read_object<'de, S: DeserializeSeed<'de>>(value: &'de RawValue, seed: S) -> Option<S::Value> {
     let mut deserializer = serde_json::Deserializer::from_str(value.get());
     seed.deserialize(&mut deserializer).ok()

@@ -41,7 +41,7 @@ impl RecordOutput for Vec<u8> {
 /// About the bytes in memory at a time.
 const PIECE_BYTES: usize = 1 << 16;
 
-/// Passes on what is written, piece by piece; after an error nothing more.
+/// Forwards the written bytes piece by piece, until the first error.
 pub(super) struct Pieces<F> {
     buffer: Vec<u8>,
     to: F,

@@ -17,7 +17,7 @@ impl Print {
         Self::from_slice(bytes)
     }
 
-    /// Of so many bytes or more.
+    /// With at least this many bytes.
     #[inline(always)]
     pub fn from_slice(bytes: &[u8]) -> Self {
         let word = |at: usize| {

@@ -110,7 +110,7 @@ impl Batch {
         self.ends.push(self.bytes.len());
     }
 
-    /// Adds a record that will be encoded piece by piece as it is written.
+    /// Adds a record that is encoded piece by piece while it is written.
     pub fn push_large(&mut self, record: &Record<'_>, content: LargeContent) {
         let &Record { doc, bytes, hash } = record;
         self.large.push((
@@ -220,7 +220,8 @@ impl<W: Write> StreamWriter<W> {
         Ok(self.out)
     }
 
-    /// Ends the block with a record that is encoded twice: for what the head says of the block, and as it is written.
+    /// Ends the block with a record that is encoded twice: first for the size and checksum in the head of the block, then
+    /// to write it.
     fn write_large(&mut self, record: &LargeRecord) -> io::Result<()> {
         let (mut length, mut hash) = (self.block.len(), Xxh3::new());
         hash.update(&self.block);

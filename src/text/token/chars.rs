@@ -12,7 +12,7 @@ use unicode_normalization::{
 };
 use unicode_properties::{GeneralCategory, GeneralCategoryGroup, UnicodeGeneralCategory};
 
-/// The version of Unicode behind the tables; part of every scheme.
+/// The version of Unicode of the tables; part of every scheme.
 pub const UNICODE: &str = "18.0";
 
 /// What a character means to a tokenizer.

@@ -35,7 +35,7 @@ pub fn complement(base: &[u8]) -> &'static [u8] {
     }
 }
 
-/// The same for a letter of a sequence, in whatever case.
+/// The same for a letter of a sequence, in upper or lower case.
 pub fn complement_of(letter: u8) -> u8 {
     match letter.to_ascii_lowercase() {
         b'a' => b't',

@@ -1,4 +1,4 @@
-//! Overlapping runs of N letters, whatever stands between them.
+//! Overlapping runs of N letters; everything between letters is ignored.
 //!
 //! Spaces, hyphens, digits and punctuation vanish, so that split, joined and hyphenated words still agree:
 //! the tokenizer for text from scanners. A text of fewer than N letters gives one token of all it has.

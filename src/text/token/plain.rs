@@ -1,4 +1,4 @@
-//! A document's text as it is compared, and the way back to the document.
+//! The text of a document in the form that is compared, and how it maps to the document.
 
 use super::{Rule, Tokenizer, html::Stripped};
 use crate::text::stream::{Span, Tokens};
@@ -70,7 +70,7 @@ pub struct PlainText {
 }
 
 impl PlainText {
-    /// What is compared, and shown.
+    /// The text to compare and to show.
     pub fn text(&self) -> &str {
         self.stripped
             .as_ref()

@@ -80,7 +80,7 @@ impl SlurmEngine<'_> {
     }
 }
 
-/// Submits what is not done and waits for it. Jobs that are in the queue already are waited for
+/// Submits the missing tasks and waits for them. It also waits for jobs that are already queued
 /// first.
 fn run_slurm(
     plan: &Plan,

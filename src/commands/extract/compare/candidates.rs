@@ -16,7 +16,7 @@ use crate::{
 };
 use std::ops::Range;
 
-/// Is told of a content, and of those after it that may be like it, in rising order.
+/// Receives a content, and the later contents that may be similar to it, in rising order.
 pub type VisitRow<'e> = dyn FnMut(u32, &[u32]) -> Result<()> + 'e;
 
 /// Finds pairs that are worth to be compared.
@@ -189,7 +189,7 @@ pub struct FoundPairs {
     starts: Vec<u64>,
 }
 
-/// What is said of exact duplicates, which need no method, and of all pairs.
+/// The methods that records name for exact duplicates, which need no method, and for all pairs.
 pub const EXACT: &str = "exact";
 pub const EXHAUSTIVE: &str = "exhaustive";
 

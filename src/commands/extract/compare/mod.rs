@@ -62,7 +62,7 @@ impl CompareMethod {
     ];
 }
 
-/// Which pairs are compared, and what is written of them.
+/// Which pairs to compare, and which of their fields to write.
 #[derive(Debug, Clone)]
 pub struct CompareOptions {
     /// How candidates are found; a pair that any of the methods finds is compared.
@@ -87,7 +87,7 @@ pub struct CompareOptions {
 
 /// Compares pairs of documents of an index and writes those that are similar; returns the number of inputs that could not be used.
 ///
-/// The same documents give the same bytes, whatever the threads and the memory, and the slices one after the other give those of the whole. Pairs are in the order of the
+/// The same documents give the same bytes with any number of threads and any memory, and the slices one after the other give those of a single run. Pairs are in the order of the
 /// first documents of their texts. Memory: some 120 bytes and its id for each document, 20 bytes a token of the longest for each thread, and what a search by blots takes;
 /// temporary files take 15 bytes a token, and two for each candidate.
 pub fn compare(

@@ -1,4 +1,4 @@
-//! Documents to what is compared: tokens, and hashes of three in a row, in temporary files.
+//! Turns documents into what `compare` needs: tokens, and hashes of three in a row, in temporary files.
 
 use super::super::{
     spans::indexed,
@@ -72,7 +72,7 @@ pub struct TokenizedTexts {
     trigrams: Mapping,
     /// Of each content; one that was not read has no tokens.
     texts: Vec<Text>,
-    /// Of each document of the index the number of the one that was read, or [`NONE`].
+    /// For each document of the index the number of the document read, or [`NONE`].
     read: Vec<u32>,
     /// Inputs that could not be used.
     pub problems: u64,

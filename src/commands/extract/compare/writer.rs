@@ -134,7 +134,7 @@ impl<'w, W: Write> PairWriter<'w, W> {
         Ok(())
     }
 
-    /// Writes what is left.
+    /// Writes the remaining records.
     pub fn finish(mut self) -> Result<()> {
         self.flush()
     }

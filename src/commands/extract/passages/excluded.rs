@@ -49,7 +49,7 @@ pub fn read_excluded_texts(
     )?;
     if summary.problems > 0 {
         return Err(Error::Usage(
-            "some of what is taboo could not be read: see above".to_owned(),
+            "some taboo text could not be read: see above".to_owned(),
         ));
     }
     excluded.sort();

@@ -58,7 +58,7 @@ pub struct PassagesOptions {
 
 /// Writes the passages that documents of an index share.
 ///
-/// The same documents give the same bytes, whatever the threads and the memory. Memory:
+/// The same documents give the same bytes with any number of threads and any memory. Memory:
 /// `memory_bytes`, about 10 bytes per blot that several texts have, 60 bytes per document, a bit
 /// per token; for excluded documents 24 bytes per token. Temporary files take 8 bytes per token and
 /// the text itself for every distinct text, and 3 bytes per token for every document.

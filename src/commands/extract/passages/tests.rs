@@ -19,7 +19,7 @@ impl Observer for Quiet {
     fn progress(&mut self, _: u64, _: u64) {}
 }
 
-/// How an index is made, and what is asked for.
+/// How to build an index, and which passages to list.
 #[derive(Debug, Clone)]
 struct Ask {
     scheme: &'static str,
@@ -258,7 +258,7 @@ impl<'d> Brute<'d> {
             .any(|(text, _)| (1..=text.len() / 3).any(|length| is_thrice(text, length)))
     }
 
-    /// Of any two places of different documents that have enough in common one is in what is listed, as far as they have.
+    /// Of any two places of different documents that have enough in common, one is in a listed passage, as far as they have.
     fn ensure_none_is_missed(&self, listed: &[Listed]) -> Result<(), TestCaseError> {
         let places = listed
             .iter()
@@ -378,7 +378,7 @@ fn check(documents: &[Vec<u8>], taboo: &[Vec<u8>], ask: &Ask) -> Result<(), Test
     Ok(())
 }
 
-/// Reads a record, and checks what it says of itself.
+/// Reads a record, and checks its counts.
 fn listed_of(record: &serde_json::Value, documents: &[Vec<u8>]) -> Listed {
     let number = |value: &serde_json::Value| value.as_u64().unwrap().to_usize();
     let tokens = number(&record["tokens"]);

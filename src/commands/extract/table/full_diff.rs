@@ -103,7 +103,7 @@ impl TablePair<'_> {
                     .collect()
             };
         let (in_old, in_new) = (is_affected(self.old, &new), is_affected(self.new, &old));
-        // What is affected in one table is compared in both.
+        // Documents that are affected in one table are compared in both.
         let both = |view: &View<'_>,
                     own: &[bool],
                     other: &HashMap<RowLocation, DocNo>,
