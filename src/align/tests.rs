@@ -279,11 +279,11 @@ fn unquoted(text: &str) -> PreparedText {
 
 #[test]
 fn words_that_do_not_count_are_in_no_passage() {
-    let said: Vec<String> = (0..40).map(|number| format!("word{number}")).collect();
-    let said = said.join(" ");
+    let quotation: Vec<String> = (0..40).map(|number| format!("word{number}")).collect();
+    let quotation = quotation.join(" ");
     let (text, source) = (
-        format!("I say. “{said}” So it was."),
-        format!("{said} and more besides."),
+        format!("I say. “{quotation}” So it was."),
+        format!("{quotation} and more besides."),
     );
     let [plain, quoted, other] = [
         PreparedText::new(text.as_str(), &options()),
@@ -316,7 +316,7 @@ fn words_that_do_not_count_are_in_no_passage() {
             .iter()
             .map(|(span, _)| slice(&text, *span))
             .collect::<Vec<_>>(),
-        [said.as_str()]
+        [quotation.as_str()]
     );
     assert_eq!(plain.excluded(), []);
 }

@@ -12,12 +12,12 @@ pub struct DocumentRow {
     pub bytes: Option<u64>,
     /// How many tokens it has.
     pub tokens: u32,
-    /// Distinct ones that the document has, also where an index of shared chunks does not hold
-    /// them: what shares are of.
+    /// The number of distinct blots of the document, including those that an index of shared
+    /// chunks leaves out; shares refer to it.
     pub blots: u32,
-    /// Those of them that the index holds.
+    /// The number of them that the index holds.
     pub posted: u32,
-    /// Over the tokens; none if it was not told.
+    /// The hash of the tokens; none if the input did not have it.
     pub hash: Option<u128>,
     pub(super) id_hash: u64,
 }

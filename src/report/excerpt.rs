@@ -46,11 +46,11 @@ impl Excerpts<'_> {
         );
         // Writing to a vector cannot fail.
         let _ = writeln!(out, "{}", self.styled("1", &heading));
-        for told in [(&a, &self.tallies[0]), (&b, &self.tallies[1])]
+        for line in [(&a, &self.tallies[0]), (&b, &self.tallies[1])]
             .into_iter()
             .filter_map(|(id, tally)| describe_tally(id, tally))
         {
-            let _ = writeln!(out, "  {}", self.styled("2", &told));
+            let _ = writeln!(out, "  {}", self.styled("2", &line));
         }
         let sides = self.documents.map(Lines::of);
         for passage in self.passages {

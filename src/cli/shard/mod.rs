@@ -227,8 +227,8 @@ fn tell(plan: &Plan, input: &RunInput, quiet: bool) -> ExitCode {
         .iter()
         .filter(|_| !(quiet && plan.options.skip_bad))
         .map(|problem| format!("{severity}{problem}"));
-    let said = problems.chain((!quiet).then(|| input.account.to_string()));
-    said.for_each(|line| say(&format!("{}: {line}", PROGRAM)));
+    let lines = problems.chain((!quiet).then(|| input.account.to_string()));
+    lines.for_each(|line| say(&format!("{}: {line}", PROGRAM)));
     exit_code(input.problems.len().to_u64(), plan.options.skip_bad)
 }
 

@@ -21,7 +21,7 @@ pub struct RemoteCommand {
 }
 
 /// How much of stderr is kept.
-const SAID_BYTES: usize = 4096;
+const STDERR_BYTES: usize = 4096;
 /// How long a program may take to end once its stdin is closed.
 const END_LIMIT: Duration = Duration::from_secs(10);
 
@@ -71,8 +71,8 @@ impl Transport for RemoteCommand {
             return Err(io::Error::other("a pipe is missing"));
         };
         set_nonblocking(stdin.as_raw_fd())?;
-        let said = Arc::new(Mutex::new(Vec::new()));
-        let kept = said.clone();
+        let stderr_end = Arc::new(Mutex::new(Vec::new()));
+        let kept = stderr_end.clone();
         thread::Builder::new().spawn(move || keep_end(stderr, &kept))?;
         Ok(Box::new(PipedConnection {
             group: child.id(),
@@ -80,7 +80,7 @@ impl Transport for RemoteCommand {
             stdin: Some(stdin),
             stdout,
             limit,
-            said,
+            stderr_end,
         }))
     }
 }
@@ -91,16 +91,16 @@ struct PipedConnection {
     stdin: Option<ChildStdin>,
     stdout: ChildStdout,
     limit: Duration,
-    said: Arc<Mutex<Vec<u8>>>,
+    stderr_end: Arc<Mutex<Vec<u8>>>,
 }
 
-fn keep_end(mut stderr: ChildStderr, said: &Mutex<Vec<u8>>) {
+fn keep_end(mut stderr: ChildStderr, stderr_end: &Mutex<Vec<u8>>) {
     let mut buffer = [0; 1024];
     while let Ok(length @ 1..) = stderr.read(&mut buffer) {
-        let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
-        said.extend_from_slice(&buffer[..length]);
-        let excess = said.len().saturating_sub(SAID_BYTES);
-        said.drain(..excess);
+        let mut stderr_end = stderr_end.lock().unwrap_or_else(PoisonError::into_inner);
+        stderr_end.extend_from_slice(&buffer[..length]);
+        let excess = stderr_end.len().saturating_sub(STDERR_BYTES);
+        stderr_end.drain(..excess);
     }
 }
 
@@ -169,9 +169,14 @@ impl RemoteProgram for PipedConnection {
             thread::sleep(Duration::from_millis(5));
         }
         thread::sleep(Duration::from_millis(20));
-        String::from_utf8_lossy(&self.said.lock().unwrap_or_else(PoisonError::into_inner))
-            .trim()
-            .to_owned()
+        String::from_utf8_lossy(
+            &self
+                .stderr_end
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        )
+        .trim()
+        .to_owned()
     }
 }
 

@@ -389,9 +389,9 @@ impl RemoteProgram for SshConnection {
 
     fn stderr_tail(&mut self) -> String {
         self.session.set_timeout(1000);
-        let (mut said, mut stderr) = (Vec::new(), self.channel.stderr().take(4096));
-        let _ = stderr.read_to_end(&mut said);
-        String::from_utf8_lossy(&said).trim().to_owned()
+        let (mut bytes, mut stderr) = (Vec::new(), self.channel.stderr().take(4096));
+        let _ = stderr.read_to_end(&mut bytes);
+        String::from_utf8_lossy(&bytes).trim().to_owned()
     }
 }
 

@@ -104,7 +104,7 @@ struct TimelineBar<'t> {
     row: (u32, usize),
     times_ms: [u64; 2],
     class: String,
-    told: String,
+    tooltip: String,
 }
 
 fn bars<'t>(
@@ -136,7 +136,7 @@ fn bars<'t>(
             row: (attempt.slot, attempt.lane),
             times_ms,
             class,
-            told: told(attempt, first_ms),
+            tooltip: tooltip(attempt, first_ms),
         }
     };
     let moved = |moved: &'t Transfer| TimelineBar {
@@ -144,7 +144,7 @@ fn bars<'t>(
         row: (u32::MAX, 0),
         times_ms: [moved.start_ms, moved.end_ms],
         class: "move".to_owned(),
-        told: told_move(moved, first_ms),
+        tooltip: move_tooltip(moved, first_ms),
     };
     let mut bars: Vec<TimelineBar<'t>> = summary
         .attempts
@@ -180,7 +180,7 @@ fn put_timeline(
         row,
         times_ms: [from, to],
         class,
-        told,
+        tooltip,
     } in &bars(plan, summary, stages, first)
     {
         if before != Some((host, *row)) {
@@ -212,7 +212,7 @@ fn put_timeline(
                 (to - from).max(1.0)
             ),
         );
-        put_html(&mut drawn, told);
+        put_html(&mut drawn, tooltip);
         put(&mut drawn, "</title></rect>\n");
     }
     let height = TOP + ROW * rows.to_f64() + 4.0;
@@ -245,7 +245,7 @@ fn put_timeline(
 }
 
 /// The tooltip of an attempt.
-fn told(attempt: &Attempt, first_ms: u64) -> String {
+fn tooltip(attempt: &Attempt, first_ms: u64) -> String {
     let end = match &attempt.end {
         AttemptEnd::Done { bytes_out } => format!("{} written", size(*bytes_out)),
         AttemptEnd::Lost(what) => format!("lost: {what}"),
@@ -262,7 +262,7 @@ fn told(attempt: &Attempt, first_ms: u64) -> String {
     )
 }
 
-fn told_move(moved: &Transfer, first_ms: u64) -> String {
+fn move_tooltip(moved: &Transfer, first_ms: u64) -> String {
     let way = if moved.is_direct {
         "from host to host"
     } else {

@@ -459,7 +459,7 @@ pub mod tests {
     #[test]
     fn attempts_are_distinguished_and_added_up() {
         let summary = RunSummary::new(&plan(), &events());
-        let told: Vec<_> = summary
+        let described: Vec<_> = summary
             .attempts
             .iter()
             .map(|attempt| {
@@ -472,7 +472,7 @@ pub mod tests {
             })
             .collect();
         assert_eq!(
-            told,
+            described,
             [
                 ("m0", "a", 1000, 2000),
                 ("m2", "a", 2600, 4600),
@@ -549,7 +549,7 @@ pub mod tests {
             event(900, "m0", "a", 0, DONE),
         ];
         let summary = RunSummary::new(&plan(), &events);
-        let told: Vec<_> = summary
+        let described: Vec<_> = summary
             .attempts
             .iter()
             .map(|attempt| {
@@ -564,7 +564,7 @@ pub mod tests {
         let lost = AttemptEnd::Lost("nothing was heard of it again".to_owned());
         let done = AttemptEnd::Done { bytes_out: 10 };
         assert_eq!(
-            told,
+            described,
             [
                 (0, 1000, 2000, lost),
                 (1, 1100, 1100, AttemptEnd::Open),

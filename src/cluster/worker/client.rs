@@ -79,17 +79,19 @@ impl Client {
         let mut connection = BufReader::new(connection);
         connection.get_mut().set_limit(limit);
         let line = read_hello(&mut connection, limit).map_err(|error| {
-            let said = connection.get_mut().stderr_tail();
-            let last = said
+            let stderr = connection.get_mut().stderr_tail();
+            let last = stderr
                 .lines()
                 .last()
                 .map_or_else(String::new, |line| format!(" ({line})"));
             let (kind, what) = match error.kind() {
                 // What ssh prints when a server has too many connections.
-                io::ErrorKind::UnexpectedEof if BUSY.iter().any(|words| said.contains(words)) => (
-                    io::ErrorKind::ConnectionReset,
-                    "the host hung up".to_owned(),
-                ),
+                io::ErrorKind::UnexpectedEof if BUSY.iter().any(|words| stderr.contains(words)) => {
+                    (
+                        io::ErrorKind::ConnectionReset,
+                        "the host hung up".to_owned(),
+                    )
+                }
                 kind @ io::ErrorKind::UnexpectedEof => {
                     (kind, "dedup-shard did not start there".to_owned())
                 }

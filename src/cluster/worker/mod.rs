@@ -53,7 +53,7 @@ pub struct WorkerOptions {
 /// The exit status of a task that would fail again with the same inputs.
 const FAILED: i32 = 1;
 /// The most bytes of a log that are sent back.
-const SAID_BYTES: u64 = 4096;
+const LOG_END_BYTES: u64 = 4096;
 /// How long another host may take to answer.
 const PEER_LIMIT: Duration = Duration::from_secs(30);
 
@@ -350,7 +350,7 @@ impl WorkerSession<'_> {
             return Ok(Message::Ran {
                 code: Some(0),
                 signal: None,
-                said: String::new(),
+                log_end: String::new(),
                 bytes: 0,
             });
         }
@@ -363,7 +363,7 @@ impl WorkerSession<'_> {
             &self.send,
             &self.connection.events,
         );
-        let ran = ran.and_then(|(status, said)| {
+        let ran = ran.and_then(|(status, log_end)| {
             let bytes = if status.success() {
                 store.accept(plan, &task, &view)?
             } else {
@@ -372,7 +372,7 @@ impl WorkerSession<'_> {
             Ok(Message::Ran {
                 code: status.code(),
                 signal: status.signal(),
-                said,
+                log_end,
                 bytes,
             })
         });
@@ -451,10 +451,10 @@ fn end_of(log: &Path) -> String {
     let read = || -> io::Result<Vec<u8>> {
         let mut file = File::open(log)?;
         let bytes = file.metadata()?.len();
-        file.seek(SeekFrom::Start(bytes.saturating_sub(SAID_BYTES)))?;
-        let mut said = Vec::new();
-        file.take(SAID_BYTES).read_to_end(&mut said)?;
-        Ok(said)
+        file.seek(SeekFrom::Start(bytes.saturating_sub(LOG_END_BYTES)))?;
+        let mut log_end = Vec::new();
+        file.take(LOG_END_BYTES).read_to_end(&mut log_end)?;
+        Ok(log_end)
     };
     String::from_utf8_lossy(&read().unwrap_or_default())
         .trim()

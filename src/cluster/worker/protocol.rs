@@ -129,7 +129,8 @@ pub enum Message {
     Ran {
         code: Option<i32>,
         signal: Option<i32>,
-        said: String,
+        #[serde(rename = "said")]
+        log_end: String,
         bytes: u64,
     },
     /// `paths`: the files that are missing or damaged.

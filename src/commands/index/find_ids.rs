@@ -12,7 +12,7 @@ use std::collections::HashSet;
 pub fn find_ids(
     settings: &Settings,
     mut ids: HashSet<String>,
-    told: &mut dyn FnMut(Problem, u64),
+    report: &mut dyn FnMut(Problem, u64),
 ) -> Result<()> {
     let source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
     run(
@@ -23,7 +23,7 @@ pub fn find_ids(
         |DocumentSizes(sizes), found| {
             for ((id, place), bytes) in found.into_iter().zip(sizes) {
                 if ids.remove(&*id) {
-                    told(
+                    report(
                         Problem::new(
                             place,
                             format!(

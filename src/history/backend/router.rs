@@ -118,11 +118,11 @@ impl UpstreamRouter {
         let runs = gaps
             .chunk_by(|one, two| one + 1 == *two)
             .filter_map(|run| CardinalityRange::new(*run.first()?, *run.last()?));
-        let told: Vec<String> = runs.map(|run| run.to_string()).collect();
-        if !told.is_empty() {
+        let runs_listed: Vec<String> = runs.map(|run| run.to_string()).collect();
+        if !runs_listed.is_empty() {
             let what = format!(
                 "no upstream keeps cardinalities {}; such documents are compared with others, but not added",
-                told.join(", ")
+                runs_listed.join(", ")
             );
             (self.tell)(&Problem::new(
                 Place::file(Setting::Upstream.to_string()),

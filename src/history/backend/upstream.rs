@@ -152,13 +152,13 @@ fn unexpected(line: &[u8]) -> io::Error {
     struct Refused {
         error: String,
     }
-    let told = serde_json::from_slice::<Refused>(line).map_or_else(
+    let reason = serde_json::from_slice::<Refused>(line).map_or_else(
         |_| String::from_utf8_lossy(line).into_owned(),
         |refused| refused.error,
     );
     io::Error::other(format!(
         "an answer that was not expected: {}",
-        told.chars().take(SHOWN_CHARS).collect::<String>()
+        reason.chars().take(SHOWN_CHARS).collect::<String>()
     ))
 }
 

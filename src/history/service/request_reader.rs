@@ -298,7 +298,7 @@ mod tests {
             .read(&mut line.as_bytes().to_vec(), 7)
     }
 
-    fn told(line: &str) -> String {
+    fn outcome(line: &str) -> String {
         match read(line) {
             Some(ServiceRequest::Like {
                 id,
@@ -323,20 +323,20 @@ mod tests {
     #[test]
     fn a_line_is_one_request() {
         let print = "0".repeat(64);
-        assert_eq!(told(r#"{"id":"a","text":"b"}"#), "a true None");
+        assert_eq!(outcome(r#"{"id":"a","text":"b"}"#), "a true None");
         assert_eq!(
-            told(r#"{"id":"a","text":"...","add":true}"#),
+            outcome(r#"{"id":"a","text":"...","add":true}"#),
             "a false Some(true)"
         );
         assert_eq!(
-            told(r#"{"text":"b", "add" : false}"#),
+            outcome(r#"{"text":"b", "add" : false}"#),
             "-:7 true Some(false)"
         );
         assert_eq!(
-            told(&format!(r#"{{"doc":"a","print":"{print}","add":false}}"#)),
+            outcome(&format!(r#"{{"doc":"a","print":"{print}","add":false}}"#)),
             "a true Some(false)"
         );
-        assert_eq!(told(r#"{"doc":"a","tokens":["x"]}"#), "a true None");
+        assert_eq!(outcome(r#"{"doc":"a","tokens":["x"]}"#), "a true None");
         assert_eq!(
             read(r#"{"remove":"a"}"#),
             Some(ServiceRequest::Remove("a".into()))
@@ -360,11 +360,11 @@ mod tests {
     #[test]
     fn fields_of_documents_are_not_commands() {
         assert_eq!(
-            told(r#"{"id":"a","text":"b","remove":["c"],"hello":"d"}"#),
+            outcome(r#"{"id":"a","text":"b","remove":["c"],"hello":"d"}"#),
             "a true None"
         );
         assert_eq!(
-            told(r#"{"id":"a","text":"say \"add\" and \"remove\""}"#),
+            outcome(r#"{"id":"a","text":"say \"add\" and \"remove\""}"#),
             "a true None"
         );
     }
@@ -372,15 +372,15 @@ mod tests {
     #[test]
     fn a_request_may_restrict_the_answer() {
         assert_eq!(
-            told(r#"{"id":"a","text":"b","min_similarity":0.95}"#),
+            outcome(r#"{"id":"a","text":"b","min_similarity":0.95}"#),
             "a Some(0.95) None"
         );
         assert_eq!(
-            told(r#"{"id":"a","text":"b","min_similarity":"90%","top":3}"#),
+            outcome(r#"{"id":"a","text":"b","min_similarity":"90%","top":3}"#),
             "a Some(0.9) Some(3)"
         );
         assert_eq!(
-            told(r#"{"id":"a","text":"b","min_similarity":1,"top":1}"#),
+            outcome(r#"{"id":"a","text":"b","min_similarity":1,"top":1}"#),
             "a Some(1.0) Some(1)"
         );
     }
@@ -433,36 +433,39 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                told(&format!(r#"{{"id":"a","text":"b",{field}}}"#)),
+                outcome(&format!(r#"{{"id":"a","text":"b",{field}}}"#)),
                 format!("line 7: {expected}")
             );
             assert_eq!(
-                told(&format!(r#"{{"doc":"a","print":"{print}",{field}}}"#)),
+                outcome(&format!(r#"{{"doc":"a","print":"{print}",{field}}}"#)),
                 format!("line 7: {expected}")
             );
         }
         assert_eq!(
-            told(r#"{"remove":["a"]}"#),
+            outcome(r#"{"remove":["a"]}"#),
             r#"line 7: the field 'remove' is ["a"], it must be an id"#
         );
         assert_eq!(
-            told(r#"{"hello":"you"}"#),
+            outcome(r#"{"hello":"you"}"#),
             r#"line 7: the field 'hello' is "you", it must be 1"#
         );
     }
 
     #[test]
     fn errors_name_the_number_of_the_line() {
-        assert_eq!(told("x"), "line 7: not JSON: expected value at column 1");
-        assert_eq!(told(r#"{"id":"a"}"#), "line 7: no field 'text' with a text");
+        assert_eq!(outcome("x"), "line 7: not JSON: expected value at column 1");
         assert_eq!(
-            told(r#"{"doc":"a","blots":["1"]}"#),
+            outcome(r#"{"id":"a"}"#),
+            "line 7: no field 'text' with a text"
+        );
+        assert_eq!(
+            outcome(r#"{"doc":"a","blots":["1"]}"#),
             "line 7: blots, where documents, tokens or prints are expected"
         );
         assert!(
-            told(r#"{"dedup":"prints","version":1,"scheme":"line@18.0 minhash:256@2"}"#)
+            outcome(r#"{"dedup":"prints","version":1,"scheme":"line@18.0 minhash:256@2"}"#)
                 .starts_with("line 7: scheme is 'line@18.0")
         );
-        assert!(told(r#"{"add":true}"#).starts_with("line 7: no field"));
+        assert!(outcome(r#"{"add":true}"#).starts_with("line 7: no field"));
     }
 }

@@ -192,12 +192,12 @@ fn journals_without_synced_bytes_are_refused() {
             writer
         };
         std::fs::write(&path, &bytes[..32]).unwrap();
-        let told = format!(
+        let message = format!(
             "{}: byte 32: the journal ends here, but {} bytes of it were on disk; it was cut",
             path.display(),
             bytes.len()
         );
-        assert_eq!(refused(), told);
+        assert_eq!(refused(), message);
         std::fs::write(&path, &bytes[..bytes.len() - 5]).unwrap();
         assert!(
             refused().ends_with(
@@ -205,16 +205,16 @@ fn journals_without_synced_bytes_are_refused() {
             )
         );
         std::fs::remove_file(&path).unwrap();
-        let told = refused();
+        let message = refused();
         let is_first = number == 1;
         assert!(
-            told.contains(&format!("00000{number}.journal: "))
-                || !is_first && told.contains("000003.journal: "),
-            "{told}"
+            message.contains(&format!("00000{number}.journal: "))
+                || !is_first && message.contains("000003.journal: "),
+            "{message}"
         );
         assert!(
-            is_first || told.contains("the journal is missing, but "),
-            "{told}"
+            is_first || message.contains("the journal is missing, but "),
+            "{message}"
         );
         std::fs::write(&path, &bytes).unwrap();
         assert_eq!(verify(directory.path()).unwrap().entries, 30);

@@ -312,13 +312,14 @@ impl<'d> DocumentPage<'d> {
             &format!("<p>The document has {words} words by this count.</p>\n"),
         );
         let tally = self.document.coverage(std::iter::empty());
-        let told = [describe_tally("the document", &tally)].into_iter().chain(
+        let sentences = [describe_tally("the document", &tally)].into_iter().chain(
             self.sources
                 .iter()
                 .map(|source| describe_tally(&source.id, &source.tally)),
         );
-        told.flatten()
-            .for_each(|told| put_element(out, "<p>", &sentence(&told), "</p>\n"));
+        sentences
+            .flatten()
+            .for_each(|text| put_element(out, "<p>", &sentence(&text), "</p>\n"));
         self.notes
             .iter()
             .for_each(|note| put_element(out, "<p>", note, "</p>\n"));

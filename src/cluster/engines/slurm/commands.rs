@@ -39,7 +39,7 @@ pub(super) fn max_array_size() -> usize {
 /// Lists the jobs with these names, each element by itself.
 pub(super) fn queue(names: &[String]) -> Result<Vec<QueuedJob>> {
     let words = ["-h", "-r", "-o", "%F|%K|%T|%R"].map(str::to_owned);
-    let said = call(
+    let output = call(
         "squeue",
         &[words.as_slice(), &[format!("--name={}", names.join(","))]].concat(),
         "",
@@ -53,7 +53,7 @@ pub(super) fn queue(names: &[String]) -> Result<Vec<QueuedJob>> {
             at: fields.next()?,
         })
     };
-    Ok(said.lines().filter_map(job).collect())
+    Ok(output.lines().filter_map(job).collect())
 }
 
 /// Cancels jobs, best effort: jobs that are missed end by themselves.
@@ -91,9 +91,9 @@ pub(super) fn call(program: &str, words: &[String], stdin: &str) -> Result<Strin
     }
     let output = child.wait_with_output().map_err(failed)?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        let stderr = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         return Err(Error::Usage(format!(
-            "{program} failed ({}): {said}",
+            "{program} failed ({}): {stderr}",
             output.status
         )));
     }

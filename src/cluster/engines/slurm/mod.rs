@@ -93,7 +93,7 @@ fn run_slurm(
         plan,
         run,
         jobs: &jobs,
-        told: HashSet::new(),
+        reported: HashSet::new(),
         is_lost: false,
     };
     let mut record = SubmittedJobs::read(run)?;
@@ -141,7 +141,7 @@ struct JobWatcher<'a> {
     plan: &'a Plan,
     run: &'a Path,
     jobs: &'a SlurmJobs<'a>,
-    told: HashSet<String>,
+    reported: HashSet<String>,
     /// Whether Slurm did not answer the last time.
     is_lost: bool,
 }
@@ -151,7 +151,7 @@ type ArrayElement = (usize, usize);
 
 impl JobWatcher<'_> {
     fn tell(&mut self, task: &Task, observer: &mut dyn RunObserver) {
-        if self.told.insert(task.id.clone()) {
+        if self.reported.insert(task.id.clone()) {
             observer.task_done(task);
         }
     }
@@ -329,10 +329,10 @@ fn is_there(run: &Path, task: &Task) -> bool {
 }
 
 fn last_lines(log: &Path) -> String {
-    let said = fs::read(log)
+    let output = fs::read(log)
         .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
         .unwrap_or_default();
-    let lines: Vec<&str> = said.lines().collect();
+    let lines: Vec<&str> = output.lines().collect();
     let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
     let text: String = last.iter().map(|line| format!("\n  {line}")).collect();
     if text.is_empty() {

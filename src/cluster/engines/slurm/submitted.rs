@@ -82,9 +82,9 @@ pub(super) fn submit(
         if !after.is_empty() {
             words.push(format!("--dependency=afterok{after}"));
         }
-        let said = call("sbatch", &words, &jobs.script(array)).and_then(|said| {
+        let submission = call("sbatch", &words, &jobs.script(array)).and_then(|output| {
             // With several clusters: the id, a semicolon, the cluster.
-            let id = said
+            let id = output
                 .lines()
                 .last()
                 .and_then(|line| line.split(';').next())
@@ -97,12 +97,12 @@ pub(super) fn submit(
             } else {
                 Err(Error::Usage(format!(
                     "sbatch said '{}', which is not the number of a job",
-                    said.trim()
+                    output.trim()
                 )))
             }
         });
-        let id =
-            said.inspect_err(|_| cancel(submitted.iter().map(|job| job.id.as_str()), false))?;
+        let id = submission
+            .inspect_err(|_| cancel(submitted.iter().map(|job| job.id.as_str()), false))?;
         let JobArray {
             stage,
             first,

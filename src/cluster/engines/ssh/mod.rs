@@ -181,14 +181,14 @@ impl<'p> SshHosts<'p> {
         for needed in needed {
             let lacking = |(_, names): &&(&SshHost, Vec<String>)| names.contains(&needed.program);
             let hosts: Vec<_> = answers.iter().filter(lacking).collect();
-            let said = hosts
+            let messages = hosts
                 .iter()
                 .map(|(remote, _)| format!("{}: {}", remote.host.label(), lacks(&needed)));
             if !answers.is_empty() && hosts.len() == answers.len() {
-                said.for_each(|what| observer.warning(&what));
+                messages.for_each(|what| observer.warning(&what));
                 continue;
             }
-            failures.extend(said.map(|what| Failure {
+            failures.extend(messages.map(|what| Failure {
                 task: "run".to_owned(),
                 verdict: Verdict::Failed(what),
             }));
@@ -548,7 +548,7 @@ impl Machines for SshHosts<'_> {
         let Message::Ran {
             code,
             signal,
-            said,
+            log_end,
             bytes,
         } = answer
         else {
@@ -558,7 +558,7 @@ impl Machines for SshHosts<'_> {
             )));
         };
         let verdict = self
-            .verdict_of(remote, task, code, signal, &said)
+            .verdict_of(remote, task, code, signal, &log_end)
             .map_err(|error| MachineError::local(&error))?;
         Ok(TaskOutcome {
             verdict,
@@ -600,7 +600,7 @@ impl SshHosts<'_> {
         task: &Task,
         code: Option<i32>,
         signal: Option<i32>,
-        said: &str,
+        log_end: &str,
     ) -> Result<Verdict, Error> {
         if code == Some(0) {
             return Ok(Verdict::Done);
@@ -609,9 +609,9 @@ impl SshHosts<'_> {
             &self.here.run,
             &format!("{}@{}", task.id, remote.host.label()),
         )?;
-        file.write_all(said.as_bytes())
+        file.write_all(log_end.as_bytes())
             .map_err(|error| Error::io(log.display(), error))?;
-        let last = said.lines().last().unwrap_or("it said nothing");
+        let last = log_end.lines().last().unwrap_or("it said nothing");
         let what = format!("on {}: {last}; see {}", remote.host.label(), log.display());
         Ok(match (code, signal) {
             (Some(code), _) if code != i32::from(EXIT_LOST) => Verdict::Failed(what),
