@@ -112,6 +112,14 @@ fn parse<T: Tool>(words: Vec<OsString>) -> Result<(T, Option<PathBuf>), clap::Er
     Ok((tool, account_path(&matches)))
 }
 
+/// What a program with verbs says if it is called without one.
+fn missing_verb<T: CommandFactory>() -> anyhow::Error {
+    let command = T::command();
+    let verbs = command.get_subcommands().filter(|verb| !verb.is_hide_set());
+    let names: Vec<_> = verbs.map(Command::get_name).collect();
+    anyhow::anyhow!("say what to do: {}", value_help::one_of(&names))
+}
+
 /// The value of `--account`, of any verb.
 fn account_path(matches: &ArgMatches) -> Option<PathBuf> {
     let given = matches.try_get_one::<PathBuf>("account").ok().flatten();

@@ -76,11 +76,11 @@ pub fn graph_format_names() -> String {
 
 /// `ndjson, tsv or csv [default: ndjson]`.
 fn choice(names: &[&str]) -> String {
+    format!("{} [default: {}]", one_of(names), names[0])
+}
+
+/// `ndjson, tsv or csv`.
+pub fn one_of(names: &[&str]) -> String {
     let (others, last) = names.split_at(names.len().saturating_sub(1));
-    format!(
-        "{} or {} [default: {}]",
-        others.join(", "),
-        last.concat(),
-        names[0]
-    )
+    format!("{} or {}", others.join(", "), last.concat())
 }

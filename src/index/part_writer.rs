@@ -30,13 +30,12 @@ pub fn write<K: Key>(
     let failed = |error| Error::io(path.display(), error);
     let mut out = SealedWriter::create(path).map_err(failed)?;
     let units = inverted.units_in(&buckets);
-    let is_fine = inverted.postings >= FINE_POSTINGS;
-    let first_blot = |unit| first_blot(inverted.bucket(unit), inverted.bits);
+    let bucket_of = |unit| inverted.bucket(unit);
     let writer = SectionWriter {
         bits: inverted.bits,
         buckets: buckets.clone(),
-        first_blot: &first_blot,
-        is_fine,
+        bucket_of: &bucket_of,
+        postings: inverted.postings,
         threads,
         failed: &failed,
     };
@@ -78,10 +77,10 @@ pub(super) struct SectionWriter<'a> {
     pub bits: u8,
     /// The range of the blots, by their top eight bits.
     pub buckets: Range<usize>,
-    /// Of the bucket of a unit.
-    pub first_blot: &'a (dyn Fn(usize) -> u64 + Sync),
-    /// Whether units are smaller than a bucket of the blot space.
-    pub is_fine: bool,
+    /// The bucket of a unit.
+    pub bucket_of: &'a (dyn Fn(usize) -> usize + Sync),
+    /// How many postings there are in all ranges; many of them need finer buckets.
+    pub postings: u64,
     /// How many threads encode.
     pub threads: usize,
     /// Names the file in an error.
@@ -104,11 +103,12 @@ impl SectionWriter<'_> {
         let first_bucket = (self.buckets.start as u64) << (bucket_bits - 8);
         let mut directory: Vec<u64> = Vec::new();
         let source = units.clone();
+        let (bucket_of, bits) = (self.bucket_of, self.bits);
         let encode = |unit| {
             keys(unit).map(|keys| {
                 encode(
                     &keys,
-                    (self.first_blot)(unit),
+                    first_blot(bucket_of(unit), bits),
                     shift,
                     u32::from(rice),
                     &numbers,
@@ -152,7 +152,11 @@ impl SectionWriter<'_> {
     /// times the mean gap.
     fn layout(&self, blots: u64) -> (u8, u8) {
         let all = blots * BUCKETS as u64 / self.buckets.len() as u64;
-        let least = if self.is_fine { 12 } else { 8 };
+        let least = if self.postings >= FINE_POSTINGS {
+            12
+        } else {
+            8
+        };
         let bucket_bits =
             ((all / BUCKET_BLOTS).max(1).ilog2() as u8).clamp(least, self.bits.min(40));
         let gap = ((709_u128 << self.bits) / 1024 / u128::from(all.max(1))).max(1);

@@ -20,9 +20,7 @@ use crate::{
         ids::SetNo,
         num::{ToU64, ToUsize},
     },
-    index::posting::{
-        BucketRange, FINE_POSTINGS, Inverted, Key, NARROW_BITS, first_blot, put_keys, take_keys,
-    },
+    index::posting::{BucketRange, Inverted, Key, NARROW_BITS, first_blot, put_keys, take_keys},
 };
 use serde::{Deserialize, Serialize};
 use std::{borrow::Cow, io::Write, ops::Range, path::Path};
@@ -71,13 +69,12 @@ pub fn write_range_postings<K: Key>(
     }
     let shared = [start, out.position() - start];
     let key_runs = section(&mut out, &key_runs).map_err(failed)?;
-    let first_blot = |unit| first_blot(inverted.bucket(unit), inverted.bits);
-    let is_fine = inverted.postings >= FINE_POSTINGS;
+    let bucket_of = |unit| inverted.bucket(unit);
     let writer = SectionWriter {
         bits: inverted.bits,
         buckets: buckets.clone(),
-        first_blot: &first_blot,
-        is_fine,
+        bucket_of: &bucket_of,
+        postings: inverted.postings,
         threads,
         failed: &failed,
     };
@@ -319,13 +316,12 @@ fn make_part_as<K: Key>(
         single,
         ..
     } = &reduced.description;
-    let first_blot = |run: usize| first_blot(reduced.key_runs[run].bucket, *bits);
-    let is_fine = *postings >= FINE_POSTINGS;
+    let bucket_of = |run: usize| reduced.key_runs[run].bucket;
     let writer = SectionWriter {
         bits: *bits,
         buckets: reduced.buckets(),
-        first_blot: &first_blot,
-        is_fine,
+        bucket_of: &bucket_of,
+        postings: *postings,
         threads,
         failed: &failed,
     };

@@ -469,6 +469,12 @@ fn entries_are_synced_within_the_promised_time() {
     }
 }
 
+/// How many entries a server of the history `h` reports.
+fn entries_served(dir: &TestDir) -> u64 {
+    let flags = ["--min-similarity", "0.9", "--no-add", "--lines", "unix:s"];
+    Server::start(dir, &[&["serve", "--history", "h"], &flags[..]].concat()).entries
+}
+
 /// Segments are removed as their entries are forgotten; a segment whose entries are mostly
 /// forgotten is rewritten with the rest.
 #[test]
@@ -477,22 +483,7 @@ fn segments_shrink_as_entries_are_forgotten() {
     let newest = ["--max-entries", "300"];
     assert_eq!(prints.add(&dir, 0, &newest).stderr(), "");
     prints.ensure_has(&prints.found(&dir, &newest), |at| at >= 600);
-    let entries = || {
-        Server::start(
-            &dir,
-            &[
-                "serve",
-                "--history",
-                "h",
-                "--min-similarity",
-                "0.9",
-                "--no-add",
-                "--lines",
-                "unix:s",
-            ],
-        )
-        .entries
-    };
+    let entries = || entries_served(&dir);
     assert!((300..=500).contains(&entries()), "{}", entries());
     // One segment, of which the first 120 entries are forgotten.
     fs::remove_dir_all(dir.path("h")).unwrap();
@@ -534,22 +525,7 @@ fn segments_shrink_as_entries_are_removed() {
         .stderr(),
         ""
     );
-    let entries = || {
-        Server::start(
-            &dir,
-            &[
-                "serve",
-                "--history",
-                "h",
-                "--min-similarity",
-                "0.9",
-                "--no-add",
-                "--lines",
-                "unix:s",
-            ],
-        )
-        .entries
-    };
+    let entries = || entries_served(&dir);
     let remove = |numbers: std::ops::Range<usize>| {
         dir.write(
             "list",

@@ -4,7 +4,7 @@
 use crate::{
     shard::{corpus, ensure_equals_build, plan, small_corpus, two_indexed_copies},
     test_dir::TestDir,
-    test_hosts::Hosts,
+    test_hosts::{Hosts, ensure_not_let_in},
 };
 use serde_json::Value;
 use std::{
@@ -175,14 +175,7 @@ fn every_key_of_an_ssh_agent_is_tried() {
     run(&["a", "b", "id"]).ok();
     ensure_equals_build(&dir, "c");
     let ran = run(&["a", "b"]);
-    assert!(
-        ran.code() == 75
-            && ran
-                .stderr()
-                .contains("was not let in (tried the agent and "),
-        "{}",
-        ran.stderr()
-    );
+    ensure_not_let_in(&ran);
 }
 
 #[test]

@@ -116,6 +116,16 @@ const TOOLS: &str = "
     const key = (key) => document.body.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }));
 ";
 
+/// Checks that the directory has an overview and the pages of three pairs, and nothing else.
+#[track_caller]
+fn ensure_pages_of_three_pairs(dir: &TestDir, report: &str) {
+    let entries = fs::read_dir(dir.path(report)).unwrap();
+    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    let pages = ["pair-000001.html", "pair-000002.html", "pair-000003.html"];
+    assert_eq!(names, [&["index.html"], &pages[..]].concat());
+}
+
 #[test]
 fn a_report_has_an_overview_and_one_page_per_pair() {
     let dir = fixture();
@@ -127,20 +137,7 @@ fn a_report_has_an_overview_and_one_page_per_pair() {
         (ran.code(), ran.stderr().as_str(), ran.stdout().as_str()),
         (0, "", "")
     );
-    let mut names: Vec<_> = fs::read_dir(dir.path("new/report"))
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name())
-        .collect();
-    names.sort();
-    assert_eq!(
-        names,
-        [
-            "index.html",
-            "pair-000001.html",
-            "pair-000002.html",
-            "pair-000003.html"
-        ]
-    );
+    ensure_pages_of_three_pairs(&dir, "new/report");
     for threads in ["1", "8"] {
         dir.run_with(
             "dedup-query",
@@ -561,20 +558,7 @@ fn pairs_of_an_index_become_pages() {
         (ran.code(), ran.stderr().as_str(), ran.stdout().as_str()),
         (0, "", "")
     );
-    let mut names: Vec<_> = fs::read_dir(dir.path("report"))
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name())
-        .collect();
-    names.sort();
-    assert_eq!(
-        names,
-        [
-            "index.html",
-            "pair-000001.html",
-            "pair-000002.html",
-            "pair-000003.html"
-        ]
-    );
+    ensure_pages_of_three_pairs(&dir, "report");
     for threads in ["1", "8"] {
         extract(&["report", "-o", threads, "--threads", threads]).ok();
         for name in ["index.html", "pair-000002.html"] {

@@ -332,6 +332,14 @@ fn keygen(path: &Path, kind: &str) {
     assert!(made.success());
 }
 
+/// Checks that the hosts refused all keys, and that the run can be tried again.
+#[track_caller]
+pub fn ensure_not_let_in(ran: &RunResult) {
+    let stderr = ran.stderr();
+    let is_refused = stderr.contains("was not let in (tried the agent and ");
+    assert!(ran.code() == 75 && is_refused, "{stderr}");
+}
+
 impl Drop for Hosts {
     fn drop(&mut self) {
         for child in &mut self.sshd {

@@ -17,7 +17,7 @@ mod verify;
 use super::{
     Manual, Tool,
     generate::{What, examples},
-    main_of,
+    main_of, missing_verb,
 };
 use clap::{Args, Parser, Subcommand};
 pub use resources::ResourceArgs;
@@ -181,11 +181,7 @@ impl Tool for Arguments {
             Some(Command::Stats(args)) => stats::run_stats(args),
             Some(Command::Verify(args)) => verify::run_verify(args),
             Some(Command::Dump(args)) => dump::run_dump(args),
-            None => {
-                anyhow::bail!(
-                    "say what to do: build, add, remove, sync, merge, split, compact, pin, unpin, stats, verify or dump"
-                )
-            }
+            None => Err(missing_verb::<Self>()),
         }
     }
 }

@@ -14,7 +14,7 @@ mod task;
 use super::{
     Manual, Tool, account_file, exit_code,
     generate::{What, examples},
-    main_of,
+    main_of, missing_verb,
     progress::say,
 };
 use crate::{
@@ -205,7 +205,7 @@ impl Tool for Arguments {
             Some(Command::Gather(args)) => gather::run_gather(args),
             Some(Command::Clean(args)) => clean::run_clean(args),
             Some(Command::Worker(args)) => hosts::run_worker(args),
-            None => anyhow::bail!("say what to do: plan, run, task, status, gather or clean"),
+            None => Err(missing_verb::<Self>()),
         }
     }
 }

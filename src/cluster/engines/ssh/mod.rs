@@ -1,12 +1,13 @@
 //! The engine `ssh`: the hosts of the plan run the tasks; central tasks run on this machine.
 
 mod host;
+mod transfers;
+mod verdicts;
 
 pub use host::SshEngineOptions;
 
 use super::{
     Engine, EngineSetup, Failure, LocalMachine, RunObserver, RunOptions, RunOutcome, Verdict,
-    open_log,
 };
 use crate::{
     base::{
@@ -14,9 +15,8 @@ use crate::{
         num::ToUsize,
     },
     cluster::{
-        EXIT_LOST,
-        plan::{Host, PLAN_FILE, Plan, Task, TaskKind},
-        remote::{Address, Transport},
+        plan::{Host, PLAN_FILE, Plan, Task},
+        remote::Transport,
         run::{
             gather::gather_needs,
             output_state::has_file,
@@ -26,25 +26,20 @@ use crate::{
             Accepts, Inventory, LOCAL, Machine, MachineError, Machines, TaskOutcome, Transferred,
             run_on_machines,
         },
-        worker::{
-            Client, Conversation, ErrorCause, Message, Peer, TransferError, relay, remove,
-            send_file,
-        },
+        worker::{Client, Conversation, ErrorCause, Message, TransferError, send_file},
     },
-    commands::{BUILD_RECORD, BuildRecord, PARTIAL_BUILD_RECORD},
-    text::corpus::{CorpusSlice, NeededProgram},
+    text::corpus::NeededProgram,
 };
-use host::{ClientCell, SshHost, lock, source_error, target_error, text_of};
+use host::{ClientCell, SshHost, lock, target_error, text_of};
 use std::{
     collections::BTreeSet,
-    fs,
-    io::{self, Write},
-    path::{Path, PathBuf},
-    slice,
+    io::{self},
+    path::Path,
     sync::{Mutex, atomic::AtomicU32},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
+use verdicts::{changed, document_verdict};
 
 /// How the hosts of a plan are reached.
 pub struct SshSetup {
@@ -242,173 +237,6 @@ impl<'p> SshHosts<'p> {
             .filter_map(failed)
             .collect()
     }
-
-    /// Copies paths from a host to the directory of the run, with the record of their output, so
-    /// that they can be verified later.
-    fn fetch_to_run(&self, from: usize, paths: &[String]) -> Result<u64, MachineError> {
-        let _writing = lock(&self.writing);
-        let (remote, mut sum) = (self.host(from), 0);
-        for path in paths {
-            let maker = self.plan().maker(path);
-            let record = maker
-                .map(|task| format!("{}/{BUILD_RECORD}", task.output))
-                .filter(|record| record != path);
-            let missing = record.filter(|record| !self.target_here(record).exists());
-            for path in missing.iter().chain([path]) {
-                let target = self.target_here(path);
-                let keep = maker.is_some_and(|task| task.kind() == TaskKind::Part);
-                let get = |client: &mut Client| {
-                    remove(&target)?;
-                    client.get(path, keep, &target, None)
-                };
-                let got = remote.with(&self.options, &self.here, &remote.outbox, get);
-                sum += got
-                    .map_err(|fault| source_error(remote, slice::from_ref(path), fault))?
-                    .0;
-            }
-            let output = maker.map(|task| self.here.run.join(&task.output));
-            output
-                .map_or(Ok(()), |output| BuildRecord::settle(&output))
-                .map_err(|error| target_error(remote, TransferError::Local(error)))?;
-        }
-        Ok(sum)
-    }
-
-    /// Where a path of the run is received. The record of an output has another name until all of
-    /// its files are here.
-    fn target_here(&self, path: &str) -> PathBuf {
-        let target = self.here.run.join(path);
-        if target.file_name().is_some_and(|name| name == BUILD_RECORD) && !target.exists() {
-            target.with_file_name(PARTIAL_BUILD_RECORD)
-        } else {
-            target
-        }
-    }
-
-    /// Copies paths of the run to a host.
-    fn send_to_host(&self, to: usize, paths: &[String]) -> Result<u64, MachineError> {
-        let remote = self.host(to);
-        let put = |client: &mut Client| {
-            paths.iter().try_fold(0, |sum, path| {
-                Ok(sum + client.put(path, self.plan().is_kept(path), &self.here.run.join(path))?)
-            })
-        };
-        remote
-            .with(&self.options, &self.here, &remote.inbox, put)
-            .map_err(|fault| target_error(remote, fault))
-    }
-
-    /// Copies paths from host to host, directly or through this machine.
-    fn transfer_between(
-        &self,
-        to: usize,
-        from: usize,
-        paths: &[String],
-    ) -> Result<Transferred, MachineError> {
-        let (target, source) = (self.host(to), self.host(from));
-        let keep = paths.iter().all(|path| self.plan().is_kept(path));
-        let mut detour = None;
-        let is_unreached = || {
-            lock(&target.unreached)
-                .get(&from)
-                .is_some_and(|since| since.elapsed() < DETOUR)
-        };
-        if let Some(rsh) = self.options.peer_rsh.as_ref().filter(|_| !is_unreached()) {
-            let worker = source.worker_words(&self.options, &self.here);
-            let worker = worker.map_err(|error| target_error(source, error.into()))?;
-            let Address { name, user, port } = source.host.address();
-            let peer = Peer {
-                name,
-                user,
-                port,
-                rsh: rsh.clone(),
-                worker,
-            };
-            match target.with(&self.options, &self.here, &target.inbox, |client| {
-                client.fetch(peer.clone(), paths, keep)
-            }) {
-                Ok(bytes) => {
-                    return Ok(Transferred {
-                        bytes,
-                        is_direct: true,
-                        detour: None,
-                    });
-                }
-                Err(TransferError::Reported(ErrorCause::Peer, what)) => {
-                    // It is reported once.
-                    if lock(&target.unreached)
-                        .insert(from, Instant::now())
-                        .is_none()
-                    {
-                        detour = Some(format!("{} does not reach {what}", target.host.label()));
-                    }
-                }
-                Err(
-                    fault @ (TransferError::Reported(ErrorCause::Source, _)
-                    | TransferError::DamagedFiles(..)),
-                ) => {
-                    return Err(source_error(source, paths, fault));
-                }
-                Err(fault) => return Err(target_error(target, fault)),
-            }
-        }
-        let bytes = paths.iter().try_fold(0, |sum, path| {
-            Ok(sum + self.relay_through_here(target, source, path)?)
-        })?;
-        Ok(Transferred {
-            bytes,
-            is_direct: false,
-            detour,
-        })
-    }
-
-    fn relay_through_here(
-        &self,
-        target: &SshHost,
-        source: &SshHost,
-        path: &str,
-    ) -> Result<u64, MachineError> {
-        let (mut inbox, mut outbox) = (lock(&target.inbox), lock(&source.outbox));
-        let to = target
-            .open(&self.options, &self.here, &mut inbox)
-            .map_err(|fault| target_error(target, fault))?;
-        let from = source
-            .open(&self.options, &self.here, &mut outbox)
-            .map_err(|fault| source_error(source, &[path.to_owned()], fault))?;
-        relay(from, to, path, self.plan().is_kept(path)).map_err(|(is_source, fault)| {
-            if matches!(
-                fault,
-                TransferError::Disconnected(_) | TransferError::Local(_)
-            ) {
-                (*inbox, *outbox) = (None, None);
-            }
-            if is_source {
-                source_error(source, &[path.to_owned()], fault)
-            } else {
-                target_error(target, fault)
-            }
-        })
-    }
-
-    /// Whether a host reads the documents of a task in place.
-    fn shares_documents(&self, remote: &SshHost, slice: &CorpusSlice) -> bool {
-        let directory = Path::new(&self.plan().options.directory);
-        let shared = remote.host.shared.as_ref().filter(|_| remote.is_shared);
-        shared.is_some_and(|shared| {
-            slice
-                .documents()
-                .all(|file| directory.join(file.path).starts_with(shared))
-        })
-    }
-
-    fn slice(&self, task: &Task) -> Result<Option<CorpusSlice>, MachineError> {
-        let input = task.inputs.first().filter(|_| task.kind() == TaskKind::Map);
-        let open = |input: &String| {
-            CorpusSlice::open(&self.here.run.join(input))
-                .map_err(|error| MachineError::Failed(error.to_string()))
-        };
-        input.map(open).transpose()
-    }
 }
 
 impl Machines for SshHosts<'_> {
@@ -590,55 +418,4 @@ impl Machines for SshHosts<'_> {
                 .is_err_and(|error| error.kind() == io::ErrorKind::TimedOut);
         }
     }
-}
-
-impl SshHosts<'_> {
-    /// Judges a task by its exit status. The log is kept if it did not succeed.
-    fn verdict_of(
-        &self,
-        remote: &SshHost,
-        task: &Task,
-        code: Option<i32>,
-        signal: Option<i32>,
-        log_end: &str,
-    ) -> Result<Verdict, Error> {
-        if code == Some(0) {
-            return Ok(Verdict::Done);
-        }
-        let (log, mut file) = open_log(
-            &self.here.run,
-            &format!("{}@{}", task.id, remote.host.label()),
-        )?;
-        file.write_all(log_end.as_bytes())
-            .map_err(|error| Error::io(log.display(), error))?;
-        let last = log_end.lines().last().unwrap_or("it said nothing");
-        let what = format!("on {}: {last}; see {}", remote.host.label(), log.display());
-        Ok(match (code, signal) {
-            (Some(code), _) if code != i32::from(EXIT_LOST) => Verdict::Failed(what),
-            (None, Some(signal)) => Verdict::Lost(format!("killed by signal {signal} {what}")),
-            _ => Verdict::Lost(what),
-        })
-    }
-}
-
-/// Why a document cannot be sent, if so. If it has changed or cannot be read, the task runs on this
-/// machine and reports it.
-fn document_verdict(path: &Path, bytes: u64, modified: i64) -> Option<MachineError> {
-    use std::os::unix::fs::MetadataExt;
-    let Ok(metadata) = fs::metadata(path) else {
-        return Some(MachineError::CentralOnly);
-    };
-    let now = metadata
-        .mtime()
-        .saturating_mul(1_000_000_000)
-        .saturating_add(metadata.mtime_nsec());
-    let is_same = metadata.len() == bytes && now == modified;
-    (!is_same || fs::File::open(path).is_err()).then_some(MachineError::CentralOnly)
-}
-
-fn changed(path: &Path) -> MachineError {
-    MachineError::Failed(format!(
-        "{}: changed while it was read; plan anew",
-        path.display()
-    ))
 }
