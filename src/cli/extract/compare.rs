@@ -75,17 +75,17 @@ struct WordArgs {
     /// Of the vocabulary: the words of the most documents, up to this share of all words.
     #[arg(long, value_name = "WHAT", hide_possible_values = true, value_parser = PossibleValuesParser::new(StopWordRule::NAMES.map(|(name, _)| name)))]
     p_stop_of: Option<String>,
-    /// gdic: documents are a pair if both have some word N times [default: 2]
+    /// gdic: both documents of a pair have a word N times [default: 2]
     ///
-    /// And if both together have it --s-match times. 1 to 5 in the paper.
+    /// And both together have it --s-match times. 1 to 5 in the paper.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     n_match: Option<u32>,
-    /// gdic: ... and if both together have it N times [default: 7]
+    /// gdic: ... and both together have it N times [default: 7]
     ///
     /// 5 to 15 in the paper.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     s_match: Option<u32>,
-    /// gdic: or if they share this part of the words of the smaller [default: 0.02]
+    /// gdic: or share this part of the words of the smaller [default: 0.02]
     ///
     /// 0.2 to 0.5 in the paper, 0.02 in its experiments.
     #[arg(long, value_name = "X", value_parser = parse_share)]
