@@ -138,7 +138,11 @@ fn a_file_that_lost_its_last_bytes_is_named_before_the_next_answer() {
 #[test]
 fn an_extraction_names_the_truncated_file_and_leaves_no_partial_output() {
     let dir = index();
-    let mut running = Running::start(&dir, "dedup-extract", &["spans", "i", "-", "-o", "spans.jsonl"]);
+    let mut running = Running::start(
+        &dir,
+        "dedup-extract",
+        &["spans", "i", "-", "-o", "spans.jsonl"],
+    );
     // More than a pipe holds: once all of it is written, the index has been opened.
     running.input.write_all(documents().as_bytes()).unwrap();
     let length = truncate(&dir, "i", &["docs"]);
