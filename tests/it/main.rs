@@ -2,6 +2,7 @@
 
 mod blot;
 mod clean;
+mod clean_faults;
 mod command_line;
 mod commit_order;
 mod compare;

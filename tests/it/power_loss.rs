@@ -310,3 +310,16 @@ fn files_written_with_output_options_survive() {
         "cat a/pages/* 2> /dev/null | md5sum",
     );
 }
+
+#[test]
+fn a_cleaned_collection_survives() {
+    let writer = "dedup-extract clean -q ../c -o a/o --dropped gone.jsonl";
+    Case::new(
+        writer,
+        writer,
+        "{ cat a/o/*.txt gone.jsonl | md5sum; } || :",
+    )
+    .with("only_at_end", true)
+    .rerun()
+    .check();
+}

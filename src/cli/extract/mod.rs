@@ -75,7 +75,7 @@ enum ExtractVerb {
     Compare(Box<compare::CompareArgs>),
     /// Pages for a browser, with both texts of each pair side by side
     Report(Box<report::ReportArgs>),
-    /// A copy of NDJSON files without their duplicates
+    /// The files of a collection without what is there twice
     Clean(Box<clean::CleanArgs>),
 }
 
@@ -139,12 +139,16 @@ const MANUAL: Manual = Manual {
             "Pages for a browser: open report/index.html",
         ),
         (
-            "dedup-extract clean articles.jsonl.zst -o clean.jsonl.zst",
-            "A data set without its duplicates",
+            "dedup-extract clean crawl/ -o clean/ --dropped dropped.jsonl",
+            "The same files without their duplicates, and what went and why",
         ),
         (
-            "dedup-extract clean my.idx articles.jsonl.zst --near 90% --dropped dropped.jsonl",
-            "The same with an existing index, and a record of the dropped documents",
+            "dedup-extract clean crawl/ -o clean/ --cut-spans 50 --keep date:max",
+            "Also cut out what is repeated; of copies the newest stays",
+        ),
+        (
+            "dedup-extract clean train/ -o clean/ --against eval/ --cut-spans 50",
+            "Also without what is in evaluation sets",
         ),
     ],
     sections: &[

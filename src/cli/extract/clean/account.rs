@@ -127,6 +127,10 @@ impl CleanAccount {
             ),
             (cleaned.repeated, "have an id that came before, and stay"),
             (
+                cleaned.short_others,
+                "to compare with have too few tokens to be found inside of others (--against-span)",
+            ),
+            (
                 cleaned.whole,
                 "have passages that cannot be cut out, because of the kind of their files, and stay whole",
             ),

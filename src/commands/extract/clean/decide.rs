@@ -5,7 +5,7 @@ use crate::{
     base::{
         error::Result,
         ids::{ContentNo, DocNo},
-        num::{ToU32, ToUsize},
+        num::{ToU32, ToU64, ToUsize},
     },
     index::View,
     report::records::DropReason,
@@ -54,6 +54,15 @@ impl Compared<'_> {
             return Ok((self.view.id(document)?, None));
         }
         self.members.name(self.view, document)
+    }
+
+    /// How many documents of the other collection have fewer tokens.
+    pub fn short_others(&self, tokens: u32) -> u64 {
+        let is_short = |document: &DocNo| {
+            let content = self.view.content_of(*document);
+            self.view.contents()[content.index()].tokens < tokens
+        };
+        DocNo::first(self.against).filter(is_short).count().to_u64()
     }
 
     /// Visits the documents in order of preference; each is decided at once.

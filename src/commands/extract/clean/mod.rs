@@ -133,6 +133,8 @@ pub struct Cleaned {
     pub cut_bytes: u64,
     /// Documents with passages that could not be cut out, because of the kind of their files.
     pub whole: u64,
+    /// Documents of other collections that are too short to be found inside of others.
+    pub short_others: u64,
     /// Documents that the index, which was made before, does not have: they stay.
     pub unknown: u64,
     /// Documents whose text is not the one in the index: they stay.
@@ -222,6 +224,9 @@ pub fn decide_fates(
     };
     let report = FateReport::new(options, measure, &compared, collection, fates)?;
     let mut cleaned = report.write(&decisions, found, &mut records)?;
+    cleaned.short_others = options
+        .cut
+        .map_or(0, |lengths| compared.short_others(lengths.against));
     cleaned.warnings = warnings::warnings(options, &cleaned, &compared, collection)?;
     Ok(cleaned)
 }

@@ -201,5 +201,8 @@ fn named_part(path: &Path) -> PathBuf {
         Component::Normal(name) => Some(name),
         _ => None,
     });
-    names.last().map_or_else(PathBuf::new, PathBuf::from)
+    names
+        .rev()
+        .next()
+        .map_or_else(PathBuf::new, PathBuf::from)
 }
