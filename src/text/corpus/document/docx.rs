@@ -43,6 +43,9 @@ impl DocumentKind for Docx {
         let related = ooxml::relationships(&mut package, &main)?;
         let mut body = WordReader::new(TextFlow::new(most_bytes));
         read_part(&mut package, &main, &mut body)?;
+        if !body.has_body {
+            return Err(ExtractError::damaged(&main, "it has no body (w:body)"));
+        }
         for id in std::mem::take(&mut body.chunks) {
             read_chunk(&mut package, &main, &related, &id, &mut body.flow)?;
         }
@@ -142,6 +145,8 @@ struct WordReader {
     alternatives: Alternatives,
     /// For each open paragraph, whether it is in a text box.
     paragraphs: Vec<bool>,
+    /// The part has a `w:body`, though it may be empty.
+    has_body: bool,
     /// Inside `w:t`.
     is_in_text: bool,
     /// Inside the properties of a paragraph, this many elements deep.
@@ -166,6 +171,7 @@ impl WordReader {
             flow,
             alternatives: Alternatives::default(),
             paragraphs: Vec::new(),
+            has_body: false,
             is_in_text: false,
             properties_depth: 0,
             is_mark_deleted: false,
@@ -242,6 +248,7 @@ impl XmlVisitor for WordReader {
             return Ok(visit);
         }
         match name {
+            "body" => self.has_body = true,
             "t" => self.is_in_text = true,
             "p" => self.open_paragraph(),
             "pPr" => self.properties_depth = 1,

@@ -50,6 +50,9 @@ impl DocumentKind for Epub {
         })?;
         let mut book = Book::default();
         read_index(&mut package, &opf, &mut book)?;
+        if book.spine.is_empty() {
+            return Err(ExtractError::damaged(&opf, "its spine names no page"));
+        }
         let encrypted = encrypted_parts(&mut package)?;
         let mut flow = TextFlow::new(most_bytes);
         for id in &book.spine {

@@ -40,6 +40,10 @@ impl DocumentKind for Pptx {
         if let Some(member) = package.member(&main, MOST_INDEX_BYTES)? {
             walk(member, &main, &mut list)?;
         }
+        if !list.is_presentation {
+            let reason = "it is no presentation (p:presentation)";
+            return Err(ExtractError::damaged(&main, reason));
+        }
         let related = ooxml::relationships(&mut package, &main)?;
         let related: HashMap<&str, &str> = related
             .iter()
@@ -80,11 +84,13 @@ fn read_slide(
 /// The relationships of the slides, in order.
 #[derive(Default)]
 struct SlideList {
+    is_presentation: bool,
     ids: Vec<String>,
 }
 
 impl XmlVisitor for SlideList {
     fn open(&mut self, name: &str, element: &Element<'_>) -> Result<Visit, ExtractError> {
+        self.is_presentation |= name == "presentation";
         if name == "sldId" {
             // The element has an `id` of its own before that of the relationship.
             self.ids.extend(element.prefixed_attribute("id"));

@@ -439,7 +439,7 @@ fn pages_are_decoded_by_what_they_declare() {
 
 #[test]
 fn parts_in_utf_16_and_names_with_backslashes_are_read() {
-    let text = "\u{feff}<?xml version='1.0' encoding='UTF-16'?><w:document><w:p><w:r><w:t>wide é</w:t></w:r></w:p></w:document>";
+    let text = "\u{feff}<?xml version='1.0' encoding='UTF-16'?><w:document><w:body><w:p><w:r><w:t>wide é</w:t></w:r></w:p></w:body></w:document>";
     let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
     writer
         .start_file(
@@ -460,7 +460,7 @@ fn sizes_behind_the_data_of_a_member_are_no_obstacle() {
         ("[Content_Types].xml", "<Types/>"),
         (
             "word/document.xml",
-            "<w:document><w:p><w:r><w:t>x</w:t></w:r></w:p></w:document>",
+            "<w:document><w:body><w:p><w:r><w:t>x</w:t></w:r></w:p></w:body></w:document>",
         ),
     ] {
         writer
@@ -471,6 +471,33 @@ fn sizes_behind_the_data_of_a_member_are_no_obstacle() {
     let bytes = writer.finish().unwrap().into_inner();
     assert_eq!(kind_named(&bytes, "a"), Some("docx"));
     assert_eq!(extract(&bytes, "a").unwrap(), "x\n");
+}
+
+#[test]
+fn files_without_a_body_are_damaged() {
+    let damaged = |files: &[(&str, &str)], name: &str| match extract(&zip(files), name) {
+        Err(ExtractError::Damaged(what)) => what,
+        other => panic!("{name}: {other:?}"),
+    };
+    let document = [("word/document.xml", "<w:document xmlns:w='w'/>")];
+    assert_eq!(
+        damaged(&document, "a.docx"),
+        "word/document.xml: it has no body (w:body)"
+    );
+    assert_eq!(docx(""), "");
+    let slides = [("ppt/presentation.xml", "<p:other/>")];
+    assert_eq!(
+        damaged(&slides, "a.pptx"),
+        "ppt/presentation.xml: it is no presentation (p:presentation)"
+    );
+    let book = [
+        (
+            "META-INF/container.xml",
+            "<container><rootfile full-path='b.opf'/></container>",
+        ),
+        ("b.opf", "<package><manifest/></package>"),
+    ];
+    assert_eq!(damaged(&book, "a.epub"), "b.opf: its spine names no page");
 }
 
 #[test]
@@ -520,12 +547,19 @@ fn bombs_are_stopped() {
         extract(&docx_with(&long, &[]), "a.docx"),
         Err(ExtractError::TooLarge)
     );
-    // Entities that would multiply stay names.
-    let entities = "<?xml version='1.0'?><!DOCTYPE d [<!ENTITY a 'aaaa'><!ENTITY b '&a;&a;&a;'>]><w:document><w:p><w:r><w:t>x&b;y</w:t></w:r></w:p></w:document>";
-    assert_eq!(
-        extract(&zip(&[("word/document.xml", entities)]), "a.docx").unwrap(),
-        "x&b;y\n"
+    // Entities that would multiply.
+    let body = "<w:body><w:p><w:r><w:t>x&b;y</w:t></w:r></w:p></w:body>";
+    let entities = format!(
+        "<?xml version='1.0'?><!DOCTYPE d [<!ENTITY a 'aaaa'><!ENTITY b '&a;&a;&a;'>]><w:document>{body}</w:document>"
     );
+    assert_eq!(
+        extract(&zip(&[("word/document.xml", &entities)]), "a.docx"),
+        Err(ExtractError::Damaged(
+            "word/document.xml: defines XML entities".to_owned()
+        ))
+    );
+    // An entity that nothing defines stays as it is written.
+    assert_eq!(docx("<w:p><w:r><w:t>x&b;y</w:t></w:r></w:p>"), "x&b;y\n");
     // Depth.
     let deep = "<w:p>".repeat(100_000);
     assert!(matches!(

@@ -104,6 +104,12 @@ pub fn walk<'a>(
                 return Err(ExtractError::damaged(part, "ends inside an element"));
             }
             Event::Eof => return Ok(()),
+            // No program writes definitions of entities into office files and books; those that multiply are an attack.
+            Event::DocType(declaration)
+                if memchr::memmem::find(declaration.as_bytes(), b"<!ENTITY").is_some() =>
+            {
+                return Err(ExtractError::damaged(part, "defines XML entities"));
+            }
             Event::Start(start) => {
                 depth += 1;
                 if depth > MOST_DEPTH {
@@ -134,7 +140,7 @@ pub fn walk<'a>(
 }
 
 /// The text of a reference. XML has five names and numbers; those of HTML are taken as well, any other name stays as it
-/// is written: a definition in the document type is never looked at, so nothing multiplies.
+/// is written: parts that define entities are refused, so nothing multiplies.
 fn resolve_entity(reference: &BytesRef<'_>) -> String {
     if let Ok(Some(c)) = reference.resolve_char_ref() {
         return c.to_string();

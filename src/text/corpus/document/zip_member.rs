@@ -33,7 +33,7 @@ impl<'a> ZipPackage<'a> {
         ensure_directory_is_bounded(bytes)?;
         let archive = ZipArchive::new(Cursor::new(bytes)).map_err(|error| {
             ExtractError::Damaged(format!(
-                "zip directory at the end of {} bytes: {error}; the file may be truncated",
+                "the zip directory at its end is missing or damaged ({error}); the file of {} bytes may be truncated",
                 bytes.len()
             ))
         })?;
