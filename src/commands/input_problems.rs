@@ -85,15 +85,12 @@ impl InputProblems {
             .extend(fields.iter().take(room).cloned());
         self.problems += 1;
         if textless_records.textless <= MAX_NAMED {
-            let has = if fields.is_empty() {
-                "no fields".to_owned()
+            let what = if fields.is_empty() {
+                format!("no document: {what}")
             } else {
-                listed(fields)
+                format!("{what}; it has {}", listed(fields))
             };
-            observer.problem(&Problem::new(
-                place.clone(),
-                format!("{what}; it has {has}"),
-            ));
+            observer.problem(&Problem::new(place.clone(), what));
         }
     }
 
@@ -109,17 +106,15 @@ impl InputProblems {
         else {
             return;
         };
-        let remedy = format!(
-            "{}; {} names the right one",
-            listed(&fields.into_iter().collect::<Vec<_>>()),
-            Setting::TextField
-        );
+        let names = listed(&fields.into_iter().collect::<Vec<_>>());
+        let but = if names.is_empty() { "" } else { ", but " };
+        let remedy = format!("{but}{names}; {} names the right one", Setting::TextField);
         let what = match documents {
             _ if textless == 0 => return,
-            0 => format!("no document: each of its {textless} records has {what}, but {remedy}"),
+            0 => format!("no document: each of its {textless} records has {what}{remedy}"),
             _ if textless <= MAX_NAMED => return,
             _ => format!(
-                "{textless} of {} records have {what}, but {remedy}",
+                "{textless} of {} records have {what}{remedy}",
                 textless + documents
             ),
         };

@@ -7,6 +7,8 @@
 use super::{
     account::{SkippedFile, too_large},
     cutter::{Cutter, Piece},
+    document_reader::ensure_utf8,
+    encoding::wrong_bytes,
     end_check::EndCheck,
     format::Records,
     sequence::SequenceRecord,
@@ -132,6 +134,11 @@ impl Container {
     /// Whether a line of the file is a record, as it is: such a file can be copied line by line.
     pub fn is_lines(&self) -> bool {
         matches!(self.records, Records::Ndjson | Records::Lines)
+    }
+
+    /// Refuses a record with wrong bytes, or puts `?` for each of them.
+    pub(super) fn ensure_utf8(&self, bytes: &mut [u8], lossy: bool) -> Result<(), String> {
+        ensure_utf8(bytes, lossy).map_err(|what| self.decoded.map_or(what, wrong_bytes))
     }
 }
 

@@ -6,7 +6,7 @@ use super::{
     chunk::{Chunk, Container},
     convert::{Conversion, Converter},
     document::ExtractError,
-    encoding::{Decoded, TextEncoding},
+    encoding::{Decoded, TextEncoding, wrong_bytes},
     format::RecordPiece,
     placed_id::PlacedId,
     sequence::{RecordFault, SequenceRecord},
@@ -408,18 +408,26 @@ impl DocumentReader {
     fn read_row(&self, of: &Container, row: SequenceRecord, visit: &mut Visit<'_>) {
         let line = row.line.unwrap_or(row.number);
         let place = || Place::line(&of.file, line);
+        let id = || {
+            row.id
+                .unwrap_or_else(|| format!("{}:{}", of.id, row.number))
+        };
         let what = match row.text {
             Ok(text) => {
-                let id = row
-                    .id
-                    .unwrap_or_else(|| format!("{}:{}", of.id, row.number));
                 return visit_text(
-                    &id,
+                    &id(),
                     &of.file,
                     (Some(line), row.number),
                     text.as_bytes(),
                     visit,
                 );
+            }
+            Err(RecordFault::Null) => {
+                return visit(Err(SkippedInput::NoText(RecordWithoutText {
+                    place: place(),
+                    what: self.fields.null_text(),
+                    fields: Vec::new(),
+                })));
             }
             Err(RecordFault::NoText { fields }) => {
                 return visit(Err(SkippedInput::NoText(RecordWithoutText {
@@ -428,7 +436,14 @@ impl DocumentReader {
                     fields,
                 })));
             }
-            Err(RecordFault::NotUtf8(what) | RecordFault::Bad(what)) => what,
+            Err(RecordFault::NotUtf8 { mut bytes, .. }) if self.lossy => {
+                // Wrong bytes are replaced, so it cannot fail.
+                let _ = ensure_utf8(&mut bytes, true);
+                let position = (Some(line), row.number);
+                return visit_text(&id(), &of.file, position, &bytes, visit);
+            }
+            Err(RecordFault::NotUtf8 { what, .. }) => of.decoded.map_or(what, wrong_bytes),
+            Err(RecordFault::Bad(what)) => what,
             Err(RecordFault::TooLarge) => too_large(self.max_document),
         };
         visit(Err(Problem::new(place(), what).into()));
@@ -543,15 +558,15 @@ impl FileNames<'_> {
 /// A document in a file of several.
 pub(super) fn visit_line(
     id: &str,
-    file: &Arc<str>,
+    of: &Container,
     line: u64,
     bytes: &mut [u8],
     lossy: bool,
     visit: &mut Visit<'_>,
 ) {
-    match ensure_utf8(bytes, lossy) {
-        Err(what) => visit(Err(Problem::new(Place::line(file, line), what).into())),
-        Ok(()) => visit_text(id, file, (Some(line), line), bytes, visit),
+    match of.ensure_utf8(bytes, lossy) {
+        Err(what) => visit(Err(Problem::new(Place::line(&of.file, line), what).into())),
+        Ok(()) => visit_text(id, &of.file, (Some(line), line), bytes, visit),
     }
 }
 

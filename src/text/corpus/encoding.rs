@@ -9,10 +9,10 @@ use super::{
     skipped_kind::{SkippedKind, wide_kind},
     unpack::Input,
 };
+use crate::base::setting::Setting;
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
-use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
-use encoding_rs_io::DecodeReaderBytesBuilder;
-use std::{borrow::Cow, io::BufReader};
+use encoding_rs::{Decoder, DecoderResult, Encoding, UTF_8, UTF_16BE, UTF_16LE};
+use std::io::{self, BufRead, BufReader, Read};
 
 /// Which encoding texts are in.
 #[derive(Debug, Clone, Copy)]
@@ -69,19 +69,24 @@ impl TextEncoding {
         if encoding == UTF_8 {
             return self.ensure_utf8(bytes);
         }
-        let (text, _, has_errors) = encoding.decode(bytes);
-        match text {
-            _ if has_errors && self.named.is_none() => self.ensure_utf8(bytes),
-            _ if has_errors && !self.lossy => Err(format!(
-                "some bytes are not {}; name another encoding, or read it with ? for each wrong byte",
-                encoding.name()
-            )),
-            Cow::Borrowed(_) => Ok(Decoded::Utf8),
-            Cow::Owned(text) => {
-                *bytes = text.into_bytes();
-                Ok(Decoded::From(encoding.name()))
-            }
+        let mut text = Vec::new();
+        // Reading from memory does not fail.
+        let _ = MarkingDecoder::new(encoding, &bytes[..]).read_to_end(&mut text);
+        if self.named.is_none() && !is_utf8(&text) {
+            return self.ensure_utf8(bytes);
         }
+        super::document_reader::ensure_utf8(&mut text, self.lossy)
+            .map_err(|_| wrong_bytes(encoding.name()))?;
+        if *bytes == text {
+            return Ok(Decoded::Utf8);
+        }
+        *bytes = text;
+        Ok(Decoded::From(encoding.name()))
+    }
+
+    /// Whether the user names an encoding.
+    pub fn is_named(self) -> bool {
+        self.named.is_some()
     }
 
     fn ensure_utf8(self, bytes: &mut [u8]) -> Result<Decoded, String> {
@@ -98,12 +103,78 @@ impl TextEncoding {
     }
 }
 
-/// An input as UTF-8.
+/// The message about bytes that the encoding, which the user named or a byte-order mark shows, does not have.
+pub(super) fn wrong_bytes(encoding: &str) -> String {
+    format!(
+        "some bytes are not {encoding}; name another {}, or read it with {}, which puts ? for each wrong byte",
+        Setting::Encoding,
+        Setting::Lossy
+    )
+}
+
+/// An input as UTF-8, apart from a byte that is no UTF-8 for each sequence that the encoding does not have: so a record with
+/// wrong bytes is treated like one in UTF-8 that has some.
 pub(super) fn decode_input(encoding: &'static Encoding, input: Input) -> Input {
-    let decoder = DecodeReaderBytesBuilder::new()
-        .encoding(Some(encoding))
-        .build(input);
-    Box::new(BufReader::new(decoder))
+    Box::new(BufReader::new(MarkingDecoder::new(encoding, input)))
+}
+
+/// Never part of UTF-8.
+const WRONG: u8 = 0xff;
+const DECODED_BYTES: usize = 32 << 10;
+
+/// Decodes what it reads, with [`WRONG`] for each sequence that the encoding does not have.
+struct MarkingDecoder<R> {
+    input: R,
+    decoder: Decoder,
+    decoded: Vec<u8>,
+    /// How much of the decoded bytes was given out.
+    given: usize,
+    has_ended: bool,
+}
+
+impl<R: BufRead> MarkingDecoder<R> {
+    fn new(encoding: &'static Encoding, input: R) -> Self {
+        Self {
+            input,
+            decoder: encoding.new_decoder(),
+            decoded: Vec::new(),
+            given: 0,
+            has_ended: false,
+        }
+    }
+
+    /// Decodes some bytes, unless the input has ended.
+    fn fill(&mut self) -> io::Result<()> {
+        self.given = 0;
+        self.decoded.clear();
+        while self.decoded.is_empty() && !self.has_ended {
+            let input = self.input.fill_buf()?;
+            let is_last = input.is_empty();
+            self.decoded.resize(DECODED_BYTES, 0);
+            let (result, read, written) =
+                self.decoder
+                    .decode_to_utf8_without_replacement(input, &mut self.decoded, is_last);
+            self.input.consume(read);
+            self.decoded.truncate(written);
+            match result {
+                DecoderResult::Malformed(..) => self.decoded.push(WRONG),
+                DecoderResult::InputEmpty => self.has_ended = is_last,
+                DecoderResult::OutputFull => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<R: BufRead> Read for MarkingDecoder<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.given == self.decoded.len() {
+            self.fill()?;
+        }
+        let count = (&self.decoded[self.given..]).read(buffer)?;
+        self.given += count;
+        Ok(count)
+    }
 }
 
 /// UTF-16, by a byte-order mark or by its zero bytes.
@@ -186,7 +257,7 @@ fn script(letter: char) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::{Cursor, Read};
+    use std::io::Cursor;
 
     fn decode(
         bytes: &[u8],
@@ -298,5 +369,33 @@ mod tests {
             .read_to_string(&mut read)
             .unwrap();
         assert_eq!((encoding.name(), read.as_str()), ("UTF-16LE", text));
+    }
+
+    #[test]
+    fn wrong_bytes_of_a_named_encoding_are_no_replacement_characters() {
+        let bytes = b"a \x82\xa0 b \xff c";
+        let refused = decode(bytes, Some("shift_jis"), false).unwrap_err();
+        assert!(
+            refused.starts_with("some bytes are not Shift_JIS; "),
+            "{refused}"
+        );
+        let read = decode(bytes, Some("shift_jis"), true).unwrap();
+        assert_eq!(read, ("a あ b ? c".to_owned(), Decoded::From("Shift_JIS")));
+        for buffer_bytes in 1..bytes.len() {
+            let input = BufReader::with_capacity(buffer_bytes, &bytes[..]);
+            let encoding = Encoding::for_label(b"shift_jis").unwrap();
+            let mut text = Vec::new();
+            MarkingDecoder::new(encoding, input)
+                .read_to_end(&mut text)
+                .unwrap();
+            assert_eq!(
+                text,
+                "a あ b _ c"
+                    .replace('_', "\u{1}")
+                    .bytes()
+                    .map(|byte| if byte == 1 { WRONG } else { byte })
+                    .collect::<Vec<u8>>()
+            );
+        }
     }
 }

@@ -283,7 +283,10 @@ impl Opener {
                     ..SkippedFile::damaged(file, &what, is_named)
                 }
             }
-            RecordFault::NotUtf8(what) | RecordFault::Bad(what) => {
+            RecordFault::Null => {
+                SkippedFile::damaged(file, &self.options.fields.null_text(), is_named)
+            }
+            RecordFault::NotUtf8 { what, .. } | RecordFault::Bad(what) => {
                 SkippedFile::damaged(file, &what, is_named)
             }
             RecordFault::TooLarge => SkippedFile::too_large(file, self.options.max_document),

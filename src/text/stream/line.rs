@@ -108,6 +108,11 @@ impl LineParser {
         Some(start..start + text.get().len())
     }
 
+    /// What is wrong with a record whose text has no value.
+    pub fn null_text(&self) -> String {
+        format!("null in the field '{}'", self.text_field)
+    }
+
     /// Whether a line is an object with a text.
     pub fn has_text(&self, line: &[u8]) -> bool {
         read_json(line, IdSeed(WantedFields::of(self))).is_ok_and(|(_, has_text)| has_text)

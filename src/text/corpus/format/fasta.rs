@@ -5,7 +5,7 @@ use crate::base::num::ToU64;
 use crate::base::setting::Setting;
 use crate::{
     base::error::{Place, Problem},
-    text::corpus::document_reader::{ensure_size, ensure_utf8, visit_line},
+    text::corpus::document_reader::{ensure_size, visit_line},
 };
 
 /// A sequence is one document; its id is the first word of the line before it.
@@ -90,7 +90,7 @@ fn read_sequence(
 ) {
     let head_end = memchr::memchr(b'\n', record).map_or(record.len(), |end| end + 1);
     let (head, sequence) = record.split_at_mut(head_end);
-    if let Err(what) = ensure_utf8(head, lossy) {
+    if let Err(what) = container.ensure_utf8(head, lossy) {
         return visit(Err(
             Problem::new(Place::line(&container.file, line), what).into()
         ));
@@ -101,5 +101,5 @@ fn read_sequence(
         .split_ascii_whitespace()
         .next()
         .map_or_else(|| format!("{}:{line}", container.id), str::to_owned);
-    visit_line(&id, &container.file, line, sequence, lossy, visit);
+    visit_line(&id, container, line, sequence, lossy, visit);
 }

@@ -38,7 +38,7 @@ impl InputFormat for TextLines {
             let id = format!("{}:{number}", container.id);
             visit_line(
                 &id,
-                &container.file,
+                container,
                 number,
                 &mut line[..end],
                 reader.lossy,

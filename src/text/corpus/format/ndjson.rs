@@ -15,7 +15,7 @@ use crate::{
     text::{
         corpus::{
             account::{RecordWithoutText, SkippedInput},
-            document_reader::{Content, InputDocument, ensure_size, ensure_utf8},
+            document_reader::{Content, InputDocument, ensure_size},
             sniff::is_object,
         },
         stream::{BlotCodec, Header, Line, Parsed, StreamKind, field_names, parse_record},
@@ -112,7 +112,7 @@ fn parse_line<'a>(
         None => reader.max_document,
     };
     ensure_size(line.len().to_u64(), most_bytes)?;
-    ensure_utf8(line, reader.lossy)?;
+    container.ensure_utf8(line, reader.lossy)?;
     let Some(header) = &container.header else {
         let parsed = reader
             .fields

@@ -189,7 +189,7 @@ impl CsvRows {
         if let Some(id) = self.id_column
             && std::str::from_utf8(self.row.field(id)).is_err()
         {
-            return Err(RecordFault::NotUtf8("the id is not UTF-8".to_owned()));
+            return Err(RecordFault::Bad("the id is not UTF-8".to_owned()));
         }
         checked_text(text)
     }
@@ -436,8 +436,8 @@ mod tests {
         assert_eq!(
             rows_within(b"id,text\na,caf\xe9\n\xe9,t\nb,t", 99),
             [
-                "1:2:a:NotUtf8(\"byte 0xe9 at byte 3 of the text is not UTF-8\")",
-                "2:3::NotUtf8(\"the id is not UTF-8\")",
+                "1:2:a:NotUtf8 { what: \"byte 0xe9 at byte 3 of the text is not UTF-8\", bytes: [99, 97, 102, 233] }",
+                "2:3::Bad(\"the id is not UTF-8\")",
                 "3:4:b:t"
             ]
         );

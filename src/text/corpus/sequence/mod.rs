@@ -32,13 +32,20 @@ pub struct SequenceRecord {
 /// Why a record, or all records of a file, have no text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecordFault {
-    /// The text field is missing or null.
+    /// The field is there, but this record has no value in it.
+    Null,
+    /// The text field is missing.
     NoText {
         /// Fields that are there, at most [`MOST_NAMES`].
         fields: Vec<String>,
     },
-    /// The text is not UTF-8; the place and the byte.
-    NotUtf8(String),
+    /// The text is not UTF-8.
+    NotUtf8 {
+        /// The place and the byte.
+        what: String,
+        /// The text.
+        bytes: Vec<u8>,
+    },
     /// The record is damaged or of the wrong type; what is wrong with it.
     Bad(String),
     /// The text has more bytes than a document may have.
@@ -80,10 +87,14 @@ fn checked_text(bytes: &[u8]) -> Result<String, RecordFault> {
 /// Names the first byte that is not UTF-8.
 fn not_utf8(bytes: &[u8], error: &std::str::Utf8Error) -> RecordFault {
     let at = error.valid_up_to();
-    RecordFault::NotUtf8(match bytes.get(at) {
+    let what = match bytes.get(at) {
         Some(byte) => format!("byte 0x{byte:02x} at byte {at} of the text is not UTF-8"),
         None => "the text is not UTF-8".to_owned(),
-    })
+    };
+    RecordFault::NotUtf8 {
+        what,
+        bytes: bytes.to_vec(),
+    }
 }
 
 /// The first names of a list, for a message.

@@ -220,7 +220,7 @@ mod parquet_files {
     #[test]
     fn nulls() {
         let rows = rows(&select("nulls.parquet", "id", "text"));
-        let is_null = |row: &SequenceRecord| matches!(row.text, Err(RecordFault::NoText { .. }));
+        let is_null = |row: &SequenceRecord| matches!(row.text, Err(RecordFault::Null));
         assert_eq!(
             rows.iter().map(is_null).collect::<Vec<_>>(),
             [false, true, false, true, false, true]

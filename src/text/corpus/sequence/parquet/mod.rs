@@ -231,7 +231,7 @@ impl SelectedColumns {
 
     fn checked(&self, value: TextValue<'_>) -> Result<String, RecordFault> {
         match value {
-            TextValue::Null => Err(RecordFault::NoText { fields: Vec::new() }),
+            TextValue::Null => Err(RecordFault::Null),
             TextValue::Bytes(bytes) if bytes.len().to_u64() > self.most_bytes => {
                 Err(RecordFault::TooLarge)
             }
