@@ -586,7 +586,7 @@ fn the_text_of_a_pdf_is_read() {
 
 #[test]
 fn images_and_scanned_pages_are_read_with_ocr() {
-    let dir = TestDir::with(&[("a.txt", TEXT)]);
+    let dir = TestDir::with(&[("a.txt", TEXT), ("c/a.txt", TEXT)]);
     if !has(&dir, "tesseract") || !has(&dir, "pdftoppm") {
         return;
     }
@@ -595,7 +595,9 @@ fn images_and_scanned_pages_are_read_with_ocr() {
         &format!(
             "{PDF}\nwrite('a.pdf', text_page(textwrap.wrap('{TEXT}', 60)))\n\
              os.system('pdftoppm -r 200 -jpeg -singlefile a.pdf scan && pdftoppm -r 200 -png -singlefile a.pdf scan')\n\
-             write('scan.pdf', image_page(open('scan.jpg', 'rb').read()))"
+             write('scan.pdf', image_page(open('scan.jpg', 'rb').read()))\n\
+             write('a.pdf', text_page([]))\n\
+             os.system('pdftoppm -r 100 -png -singlefile a.pdf c/blank')"
         ),
     );
     let files = ["a.txt", "scan.jpg", "scan.png", "scan.pdf"];
@@ -604,12 +606,90 @@ fn images_and_scanned_pages_are_read_with_ocr() {
     let ran = dir.run("dedup-tokenize", &files);
     assert_eq!((ran.code(), ran.docs()), (2, vec!["a.txt".to_owned()]));
     assert!(
-        ran.stderr().contains(
-            "scan.pdf: left out: pdf without text; install tesseract-ocr and read its pages with --ocr LANG\n"
-        ),
+        ran.stderr()
+            .contains("scan.pdf: left out: pdf without text; read its pages with --ocr LANG\n"),
         "{}",
         ran.stderr()
     );
+    // The program that reads images is here; only the language is missing.
+    assert!(
+        ran.stderr()
+            .contains("scan.png: left out: png; read it with --ocr LANG, or --adapter\n"),
+        "{}",
+        ran.stderr()
+    );
+    let ran = dir.run("dedup-tokenize", &["--ocr", "eng", "c"]);
+    assert_eq!((ran.code(), ran.docs()), (0, vec!["c/a.txt".to_owned()]));
+    let account = ran.accounts().concat();
+    assert!(
+        account.contains("left out 1 file: no text recognised 1"),
+        "{account}"
+    );
+    let ran = dir.run("dedup-tokenize", &["--ocr", "eng", "c/blank.png"]);
+    assert_eq!(ran.code(), 2);
+    assert!(
+        ran.stderr()
+            .contains("c/blank.png: left out: no text recognised\n"),
+        "{}",
+        ran.stderr()
+    );
+}
+
+/// Bytes that a named encoding does not have are an error of their record, or a question mark.
+#[test]
+fn wrong_bytes_in_records_of_a_named_encoding_are_named() {
+    let dir = TestDir::with(&[
+        (
+            "a.jsonl",
+            &b"{\"id\":\"1\",\"text\":\"a \x82\xa0\"}\n{\"id\":\"2\",\"text\":\"b \xff c\"}\n"[..],
+        ),
+        ("a.csv", b"id,text\n3,d \x82\xa0\n4,e \xff f\n"),
+        (
+            "a.json",
+            b"[{\"id\":\"5\",\"text\":\"g \xff\"},\n {\"id\":\"6\",\"text\":\"h\"}]",
+        ),
+    ]);
+    let files = ["a.jsonl", "a.csv", "a.json"];
+    let flags = ["--encoding", "shift_jis"];
+    let ran = dir.run("dedup-tokenize", &[&flags, &files[..]].concat());
+    assert_eq!(
+        (ran.code(), ran.docs()),
+        (2, ["1", "3", "6"].map(str::to_owned).to_vec())
+    );
+    let what = "some bytes are not Shift_JIS; name another --encoding, or read it with --lossy, which puts ? for each wrong byte";
+    let expected = ["a.jsonl:2", "a.csv:3", "a.json:1"]
+        .map(|place| format!("dedup-tokenize: {place}: {what}\n"))
+        .concat();
+    assert_eq!(ran.stderr(), expected);
+    let account = ran.accounts().concat();
+    assert!(account.contains("left out 3 records"), "{account}");
+    let lossy = dir.run(
+        "dedup-tokenize",
+        &[&flags[..], &["--lossy"], &files[..]].concat(),
+    );
+    assert_eq!(
+        (lossy.code(), lossy.docs().len()),
+        (0, 6),
+        "{}",
+        lossy.stderr()
+    );
+    let table = dir.run("dedup-tokenize", &["--lossy", "a.csv"]);
+    assert_eq!(
+        (table.code(), table.docs().len()),
+        (0, 2),
+        "{}",
+        table.stderr()
+    );
+}
+
+/// What the user says of the encoding counts more than what a page says.
+#[test]
+fn pages_are_read_in_the_encoding_that_the_user_names() {
+    let page = b"<html><head><meta charset=windows-1252></head><body>a\xb1b \xe6ska</body></html>";
+    let dir = TestDir::with(&[("a.html", &page[..]), ("b.txt", "aąb ćska".as_bytes())]);
+    let ran = dir.run("dedup-tokenize", &["--encoding", "iso-8859-2", "a.html"]);
+    let plain = dir.run("dedup-tokenize", &["b.txt"]);
+    assert_eq!(hashes(&ran)[0].1, hashes(&plain)[0].1);
 }
 
 /// Bad files of each kind, beside a good one.
@@ -696,7 +776,32 @@ fn files_that_need_a_password_are_named() {
     );
 }
 
-/// Ten gigabytes in ten megabytes, and entities that would expand to ten gigabytes.
+/// Word puts a file with a password into a compound file; msoffcrypto-tool made this one.
+#[test]
+fn office_files_with_a_password_are_named() {
+    let encrypted = fs::read(root().join("testdata/locked/encrypted.docx")).unwrap();
+    let dir = TestDir::with(&[
+        ("c/a.docx", encrypted.clone()),
+        ("c/a.txt", b"plain words".to_vec()),
+        // The same under a name that says nothing, and cut.
+        ("c/noname", encrypted.clone()),
+        ("c/old.doc", encrypted[..1024].to_vec()),
+    ]);
+    let ran = dir.run("dedup-tokenize", &["c"]);
+    assert_eq!((ran.code(), ran.docs()), (2, vec!["c/a.txt".to_owned()]));
+    let remedy = "encrypted; save it without a password";
+    for (file, what) in [
+        ("a.docx", remedy),
+        ("noname", remedy),
+        ("old.doc", "doc, xls or ppt; save it as text"),
+    ] {
+        let said = format!("dedup-tokenize: c/{file}: left out: {what}\n");
+        assert!(ran.stderr().contains(&said), "{said}{}", ran.stderr());
+    }
+}
+
+/// Gigabytes in a few megabytes, as a ZIP file that tells its size, as one that lies, and as a text; and entities that would
+/// expand to ten gigabytes.
 #[test]
 fn bombs_stay_within_memory() {
     let dir = TestDir::with(&[("b.txt", "some words")]);
@@ -706,8 +811,15 @@ fn bombs_stay_within_memory() {
 with zipfile.ZipFile("bomb.zip", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
     with archive.open("zeros.txt", "w", force_zip64=True) as member:
         block = b"a" * (1 << 20)
-        for _ in range(2 << 10): member.write(block)
+        for _ in range(2100): member.write(block)
     archive.writestr("after.txt", "the words after the bomb")
+honest = open("bomb.zip", "rb").read()
+# In the directory both sizes are in an extra field, as they need 64 bits there.
+size = struct.pack("<Q", 2100 << 20)
+write("lie.zip", honest.replace(size, struct.pack("<Q", 1000)))
+assert open("lie.zip", "rb").read() != honest
+import gzip
+write("bomb.txt.gz", gzip.compress(b"a" * (64 << 20), 1) * 40)
 source = zipfile.ZipFile(io.BytesIO(sample("pandoc.docx")))
 entities = "".join('<!ENTITY %s "%s">' % (chr(98 + n), ("&%s;" % chr(97 + n)) * 10) for n in range(9))
 document = '<?xml version="1.0"?><!DOCTYPE l [<!ENTITY a "aaaaaaaaaa">' + entities + \
@@ -716,7 +828,7 @@ write("bomb.docx", zipped([(name, document if name == "word/document.xml" else s
 "#,
     );
     let ran = dir.shell(
-        "/usr/bin/time -f %M -o peak dedup-tokenize --max-document 16M bomb.zip bomb.docx b.txt",
+        "/usr/bin/time -f '%M %U' -o peak dedup-tokenize --max-document 16M bomb.zip lie.zip bomb.txt.gz bomb.docx b.txt",
     );
     assert_eq!(ran.code(), 2);
     let docs = ran.docs();
@@ -724,15 +836,20 @@ write("bomb.docx", zipped([(name, document if name == "word/document.xml" else s
         docs.contains(&"bomb.zip!/after.txt".to_owned()) && docs.contains(&"b.txt".to_owned()),
         "{docs:?}"
     );
-    assert!(
-        ran.stderr()
-            .contains("bomb.zip!/zeros.txt: a document of more than 16777216 bytes"),
-        "{}",
-        ran.stderr()
-    );
-    let peak = String::from_utf8(dir.read("peak")).unwrap();
-    let peak: u64 = peak.lines().last().unwrap().trim().parse().unwrap();
+    for said in [
+        "bomb.zip!/zeros.txt: a document of more than 16777216 bytes",
+        "lie.zip!/zeros.txt: ",
+        "bomb.txt.gz: a document of more than 16777216 bytes",
+        "bomb.docx: left out: docx: word/document.xml: defines XML entities",
+    ] {
+        assert!(ran.stderr().contains(said), "{said}: {}", ran.stderr());
+    }
+    let used = String::from_utf8(dir.read("peak")).unwrap();
+    let (peak, seconds) = used.lines().last().unwrap().split_once(' ').unwrap();
+    let (peak, seconds): (u64, f64) = (peak.parse().unwrap(), seconds.parse().unwrap());
     assert!(peak < 150 << 10, "{peak} kB");
+    // A build that is not optimized takes a second.
+    assert!(seconds < 20.0, "{seconds} s");
 }
 
 #[test]

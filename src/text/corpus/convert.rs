@@ -12,12 +12,16 @@
 use super::{
     Options, Records,
     adapter::{Adapter, AdapterLimits},
-    document::{DocumentKind, ExtractError, KINDS},
+    document::{DocumentKind, ExtractError, KINDS, text_of_html},
     document_reader::ensure_utf8,
-    skipped_kind::{SkippedKind, is_plain_text},
+    encoding::TextEncoding,
+    skipped_kind::{SkippedKind, TESSERACT, is_plain_text},
     text_cache::{CONVERSION_VERSION, CacheEntry, TextCache},
 };
 use std::{fs, path::Path, sync::Arc};
+
+/// What accounts call web pages.
+const HTML: &str = "html";
 
 /// How a file becomes text.
 #[derive(Clone, Copy)]
@@ -50,6 +54,7 @@ pub(super) struct Converter {
     records: Option<Records>,
     keep_markup: bool,
     most_bytes: u64,
+    encoding: TextEncoding,
     programs: Arc<Programs>,
     cache: Option<TextCache>,
 }
@@ -75,7 +80,7 @@ impl Programs {
             pdf_to_text: Adapter::built_in(&["pdftotext", "-enc", "UTF-8", "-", "-"], limits),
             pdf_to_images: language.and_then(|_| page_images(limits)),
             recognise: language.and_then(|language| {
-                Adapter::built_in(&["tesseract", "stdin", "stdout", "-l", language], limits)
+                Adapter::built_in(&[TESSERACT, "stdin", "stdout", "-l", language], limits)
             }),
         }
     }
@@ -98,6 +103,15 @@ fn may_be_document(head: &[u8], name: &Path) -> bool {
             .any(|kind| kind.extensions().iter().any(is_ending))
 }
 
+/// Refuses what was recognised in an image if it has neither a letter nor a digit.
+fn ensure_recognised(text: String) -> Result<String, ExtractError> {
+    if text.contains(char::is_alphanumeric) {
+        Ok(text)
+    } else {
+        Err(ExtractError::NothingRecognised)
+    }
+}
+
 /// Renders the pages of a PDF in a directory of its own, and writes them one after the other.
 fn page_images(limits: AdapterLimits) -> Option<Adapter> {
     Adapter::built_in(&["pdftoppm", "-r", "300", "-gray", "-", "{}"], limits)
@@ -109,6 +123,7 @@ impl Converter {
             records: options.records,
             keep_markup: options.keep_markup,
             most_bytes: options.max_document,
+            encoding: TextEncoding::new(options),
             programs: Arc::new(Programs::new(options)),
             cache: options.adapter_cache.as_deref().map(TextCache::new),
         }
@@ -134,7 +149,7 @@ impl Converter {
         if may_be_document(head, name)
             && let Some(kind) = KINDS.into_iter().find(|kind| kind.recognises(head, name))
         {
-            let is_kept = self.keep_markup && kind.name() == "html";
+            let is_kept = self.keep_markup && kind.name() == HTML;
             return (!is_kept).then_some(Conversion::Document(kind));
         }
         match skipped? {
@@ -171,9 +186,14 @@ impl Converter {
     ) -> Result<String, ExtractError> {
         let programs = &self.programs;
         match conversion {
+            Conversion::Document(kind) if kind.name() == HTML && self.encoding.is_named() => {
+                self.page_text(bytes)
+            }
             Conversion::Document(kind) => kind.extract(bytes, self.most_bytes),
             Conversion::Adapter(index) => self.run(&programs.adapters[index], bytes, name),
-            Conversion::Image(_) => self.run_some(programs.recognise.as_ref(), bytes, name),
+            Conversion::Image(_) => {
+                ensure_recognised(self.run_some(programs.recognise.as_ref(), bytes, name)?)
+            }
             Conversion::Pdf => {
                 let text = self.run_some(programs.pdf_to_text.as_ref(), bytes, name)?;
                 if text.contains(char::is_alphanumeric) {
@@ -182,6 +202,17 @@ impl Converter {
                 self.recognise_pages(bytes, name)
             }
         }
+    }
+
+    /// The text of a page in the encoding that the user names, whatever the page says.
+    fn page_text(&self, bytes: &[u8]) -> Result<String, ExtractError> {
+        let mut page = bytes.to_vec();
+        self.encoding
+            .decode(&mut page)
+            .map_err(ExtractError::Damaged)?;
+        let page =
+            String::from_utf8(page).map_err(|error| ExtractError::Damaged(error.to_string()))?;
+        Ok(text_of_html(&page))
     }
 
     /// The text of a PDF whose pages are images.
@@ -204,7 +235,7 @@ impl Converter {
             text += &self.run(recognise, &image, name)?;
             fs::remove_file(&page).map_err(failed)?;
         }
-        Ok(text)
+        ensure_recognised(text)
     }
 
     fn run_some(
@@ -229,7 +260,7 @@ impl Converter {
         let programs = &self.programs;
         let identity = |adapter: Option<&Adapter>| adapter.map(Adapter::identity);
         let way = match conversion {
-            Conversion::Document(kind) if matches!(kind.name(), "html" | "ipynb" | "rtf") => {
+            Conversion::Document(kind) if matches!(kind.name(), HTML | "ipynb" | "rtf") => {
                 return None;
             }
             Conversion::Document(kind) => format!("{} {CONVERSION_VERSION}", kind.name()),

@@ -395,6 +395,7 @@ impl DocumentReader {
                     SkippedFile::too_large(names.file.clone(), self.max_document)
                 }
                 ExtractError::NoText => names.skipped(SkippedKind::NoText),
+                ExtractError::NothingRecognised => names.skipped(SkippedKind::NothingRecognised),
                 ExtractError::Encrypted => names.skipped(SkippedKind::Encrypted),
                 ExtractError::Damaged(what) => {
                     let what = format!("{}: {what}", conversion.name());

@@ -67,6 +67,8 @@ pub enum SkippedKind {
     TooDeep,
     /// A document whose pages are images.
     NoText,
+    /// An image, or a document of images, in which no text was recognised.
+    NothingRecognised,
     /// A program.
     Executable,
     /// Binary data of an unknown kind.
@@ -135,18 +137,16 @@ impl SkippedKindRow {
     }
 }
 
+/// The program that reads images.
+pub const TESSERACT: &str = "tesseract";
 const UNPACK: &str = "unpack it first";
 const OCR: &[Alternative] = &[
-    (
-        "install tesseract-ocr and read it with",
-        Setting::Ocr,
-        Some("LANG"),
-    ),
+    ("read it with", Setting::Ocr, Some("LANG")),
     ("", Setting::Adapter, None),
 ];
 
 /// In the order of [`SkippedKind`].
-const TABLE: [SkippedKindRow; 35] = [
+const TABLE: [SkippedKindRow; 36] = [
     row(
         SkippedKind::Pdf,
         "pdf",
@@ -331,10 +331,17 @@ const TABLE: [SkippedKindRow; 35] = [
         Error,
     ),
     row(SkippedKind::NoText, "pdf without text", &[], "", Error).or(&[(
-        "install tesseract-ocr and read its pages with",
+        "read its pages with",
         Setting::Ocr,
         Some("LANG"),
     )]),
+    row(
+        SkippedKind::NothingRecognised,
+        "no text recognised",
+        &[],
+        "",
+        CountOnly,
+    ),
     row(
         SkippedKind::Executable,
         "executable",
@@ -380,8 +387,15 @@ impl SkippedKind {
         let row = self.row();
         let remedy = (!row.remedy.is_empty()).then(|| row.remedy.to_owned());
         let settings = row.alternatives.iter().map(|(what, setting, value)| {
-            let setting = value.map_or_else(|| setting.to_string(), |value| setting.to(value));
-            format!("{what} {setting}").trim_start().to_owned()
+            let name = value.map_or_else(|| setting.to_string(), |value| setting.to(value));
+            let is_missing =
+                *setting == Setting::Ocr && !super::programs::is_program_installed(TESSERACT);
+            let install = if is_missing {
+                "install tesseract-ocr and "
+            } else {
+                ""
+            };
+            format!("{install}{what} {name}").trim_start().to_owned()
         });
         let remedies: Vec<String> = remedy.into_iter().chain(settings).collect();
         (!remedies.is_empty()).then(|| remedies.join(", or "))
@@ -411,8 +425,21 @@ impl SkippedKind {
                 .iter()
                 .any(|&(at, bytes)| head.get(at..).is_some_and(|head| head.starts_with(bytes)))
         });
-        signed.map(|row| row.kind).or_else(|| of_form(head, name))
+        match signed.map(|row| row.kind) {
+            Some(Self::Doc) if holds_encrypted_package(head) => Some(Self::Encrypted),
+            signed => signed.or_else(|| of_form(head, name)),
+        }
     }
+}
+
+/// Whether an OLE compound file has the part in which programs put a new Office file with a password. Its name stands in the
+/// directory, which is near the beginning of most of them.
+pub fn holds_encrypted_package(bytes: &[u8]) -> bool {
+    let name: Vec<u8> = "EncryptedPackage"
+        .encode_utf16()
+        .flat_map(u16::to_le_bytes)
+        .collect();
+    memchr::memmem::find(bytes, &name).is_some()
 }
 
 /// Kinds that take more than a fixed run of bytes to tell.

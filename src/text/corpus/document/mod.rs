@@ -43,6 +43,9 @@ pub enum ExtractError {
     /// Its pages are images.
     #[error("has no text")]
     NoText,
+    /// A program that reads images finds no text in it.
+    #[error("no text was recognised in it")]
+    NothingRecognised,
     /// The text, or what must be unpacked to get it, exceeds the bound.
     #[error("the text, or what must be unpacked for it, exceeds the bound for a document")]
     TooLarge,

@@ -7,6 +7,7 @@ use super::{
     xml_text::{Element, Visit, XmlVisitor, walk},
     zip_member::{MOST_INDEX_BYTES, ZipPackage, is_zip, names_in, percent_decode, resolve},
 };
+use crate::text::corpus::skipped_kind::holds_encrypted_package;
 
 /// A reference from one part to another.
 pub struct Relationship {
@@ -42,11 +43,7 @@ fn ensure_is_no_compound_file(bytes: &[u8]) -> Result<(), ExtractError> {
     if !bytes.starts_with(COMPOUND_FILE) {
         return Ok(());
     }
-    let utf16: Vec<u8> = "EncryptedPackage"
-        .encode_utf16()
-        .flat_map(u16::to_le_bytes)
-        .collect();
-    if memmem::find(bytes, &utf16).is_some() {
+    if holds_encrypted_package(bytes) {
         return Err(ExtractError::Encrypted);
     }
     Err(ExtractError::Damaged(
