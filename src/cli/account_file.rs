@@ -4,7 +4,7 @@
 //! reports on the input adds to it, and it gets its name when the program ends, also with an error.
 
 use super::output::Output;
-use crate::text::corpus::{Account, Packing, SkippedFile};
+use crate::text::corpus::{Account, LeftOutFile, Packing};
 use anyhow::Context;
 use serde::Serialize;
 use std::{
@@ -62,7 +62,7 @@ struct ReasonTotal {
 
 /// A file that was left out.
 #[derive(Serialize)]
-struct LeftOutFile<'a> {
+struct LeftOutEntry<'a> {
     file: &'a str,
     kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -93,14 +93,14 @@ pub fn add(account: &Account) {
 }
 
 /// Adds a file that was left out.
-pub fn leave_out(left: &SkippedFile) {
+pub fn leave_out(left: &LeftOutFile) {
     if let Some(file) = current().as_mut() {
-        file.left_out.add(&LeftOutFile {
-            file: &left.problem.place.file,
-            kind: left.kind.name(),
-            packed_in: packed_in(left.within),
-            error: left.is_error(),
-            message: &left.problem.what,
+        file.left_out.add(&LeftOutEntry {
+            file: &left.file,
+            kind: left.reason.kind.name(),
+            packed_in: packed_in(left.reason.within),
+            error: left.is_error,
+            message: &left.message,
         });
     }
 }

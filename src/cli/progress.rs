@@ -124,7 +124,7 @@ impl Observer for Progress {
     }
 
     fn left_out(&mut self, left: &SkippedFile) {
-        account_file::leave_out(left);
+        account_file::leave_out(&left.into());
         if left.is_error() && self.named.is_named(left) {
             self.problem(&left.problem);
         }
@@ -185,7 +185,7 @@ impl Observer for Complaints {
 
     fn left_out(&mut self, left: &SkippedFile) {
         if self.account.is_some() {
-            account_file::leave_out(left);
+            account_file::leave_out(&left.into());
         }
         if left.is_error() {
             self.problem(&left.problem);

@@ -88,6 +88,9 @@ pub const SECTION: (&str, &[&str]) = (
          directory named by the checksum of the plan and the owner of the run, which only the owner can read. clean --engine ssh removes \
          it. Parts of the index stay in the directory cache beside it for later runs, up to --cache-bytes, until they have not been used \
          for 30 days; so do abandoned runs and programs.",
+        "Before the run starts, each host is asked for the programs that the documents need, such as pdftotext for PDF. The names of files \
+         tell which these are; archives are not opened for it. A PDF in an archive that comes to a host without pdftotext is left out there, \
+         named in the account, and makes the exit status 2: install the programs on all hosts if archives hold such files.",
         "Documents are sent to the host that works on their slice, and removed when it is done. Outputs of tasks go directly from host to \
          host where these can reach each other (--peer-rsh), otherwise through this machine, and a message says so once; only files that a \
          task needs are moved, while other tasks run. With shared=PATH, if the directory of the run is below PATH, the host works in that \

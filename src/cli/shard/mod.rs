@@ -23,7 +23,7 @@ use crate::{
 };
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
-use std::{path::PathBuf, process::ExitCode};
+use std::{collections::HashSet, path::PathBuf, process::ExitCode};
 
 const PROGRAM: &str = "dedup-shard";
 
@@ -213,9 +213,12 @@ impl Tool for Arguments {
 /// What could not be used, the account of what was read, and what the exit status says of it.
 fn tell(plan: &Plan, input: &RunInput, quiet: bool) -> ExitCode {
     account_file::add(&input.account);
+    input.left_out.iter().for_each(account_file::leave_out);
+    let is_named: HashSet<String> = input.left_out.iter().map(ToString::to_string).collect();
     input
         .problems
         .iter()
+        .filter(|&problem| !is_named.contains(problem))
         .for_each(|problem| account_file::add_problem(problem));
     let severity = if plan.options.skip_bad {
         "warning: "

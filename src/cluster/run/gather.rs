@@ -12,7 +12,7 @@ use crate::{
         self, BUILD_RECORD, BuildRecord, PartFiles, ReadSlice, StepOptions, SyncTarget, Targets,
         find_ids, place_parts, stage_changes,
     },
-    text::corpus::Account,
+    text::corpus::{Account, LeftOutFile},
 };
 use serde::{Deserialize, Serialize};
 use std::{collections::HashMap, fs, path::Path};
@@ -27,6 +27,9 @@ pub struct RunInput {
     pub account: Account,
     /// The inputs that could not be used, and why.
     pub problems: Vec<String>,
+    /// Files that were left out; those that are errors are problems as well.
+    #[serde(default)]
+    pub left_out: Vec<LeftOutFile>,
 }
 
 /// Puts the outputs of tasks together to an index. The directory appears when it is complete.
@@ -97,9 +100,11 @@ pub fn write_input(plan: &Plan, run: &Path) -> Result<RunInput> {
     };
     let targets = Targets::open(&run.join("number/targets"))?;
     let (mut problems, mut account) = (Vec::new(), Account::default());
+    let mut left_out = Vec::new();
     for (task, repeated) in plan.tasks_of(TaskKind::Map).zip(targets.repeated()) {
         let built = BuildRecord::read(&run.join(&task.output))?;
         problems.extend(built.problems);
+        left_out.extend(built.left_out);
         account.add(&built.account);
         if !repeated.is_empty() {
             find_ids(
@@ -119,7 +124,11 @@ pub fn write_input(plan: &Plan, run: &Path) -> Result<RunInput> {
     if let (None, Some(task)) = (&plan.options.base, plan.tasks_of(TaskKind::Map).next()) {
         account.ensure_documents(&settings(task).corpus)?;
     }
-    let input = RunInput { account, problems };
+    let input = RunInput {
+        account,
+        problems,
+        left_out,
+    };
     let json = serde_json::to_string_pretty(&input).unwrap_or_default() + "\n";
     durable::replace(&run.join(INPUT), json.as_bytes())?;
     Ok(input)

@@ -87,6 +87,7 @@ pub fn build_runs(
             observer,
             problems: Vec::new(),
             files: Vec::new(),
+            left_out: Vec::new(),
         };
         let make = if opened.1.scheme.bits <= NARROW_BITS {
             build_runs_as::<u64>
@@ -102,6 +103,7 @@ pub fn build_runs(
             of: runs.of.clone(),
             slice,
             problems: recorder.problems,
+            left_out: recorder.left_out,
             account: summary.account.clone(),
             files: Vec::new(),
         }

@@ -4,7 +4,7 @@ use crate::{
     base::error::{Error, Place, Problem, Result},
     commands::Observer,
     index::FileSeal,
-    text::corpus::{Account, SkippedFile},
+    text::corpus::{Account, LeftOutFile, SkippedFile},
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -32,6 +32,9 @@ pub struct BuildRecord {
     /// Messages about input that could not be used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
+    /// Files that were left out; those that are errors are problems as well.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOutFile>,
     /// The input that was read, and the input that was left out.
     pub account: Account,
     /// Name, size and seal of each file.
@@ -155,6 +158,8 @@ pub(crate) struct ProblemRecorder<'w> {
     pub problems: Vec<String>,
     /// Where the problems are.
     pub files: Vec<Arc<str>>,
+    /// Files that are left out.
+    pub left_out: Vec<LeftOutFile>,
 }
 
 impl Observer for ProblemRecorder<'_> {
@@ -173,6 +178,7 @@ impl Observer for ProblemRecorder<'_> {
             self.problems.push(left.problem.to_string());
             self.files.push(left.problem.place.file.clone());
         }
+        self.left_out.push(left.into());
         self.observer.left_out(left);
     }
 

@@ -95,6 +95,37 @@ impl SkippedFile {
     }
 }
 
+/// A file that is not read, as records of a run and accounts keep it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOutFile {
+    /// The name of the file.
+    pub file: String,
+    /// Why it is left out.
+    pub reason: SkipReason,
+    /// It makes the exit status 2.
+    pub is_error: bool,
+    /// What a message says about it.
+    pub message: String,
+}
+
+impl From<&SkippedFile> for LeftOutFile {
+    fn from(left: &SkippedFile) -> Self {
+        Self {
+            file: left.problem.place.file.to_string(),
+            reason: left.reason(),
+            is_error: left.is_error(),
+            message: left.problem.what.clone(),
+        }
+    }
+}
+
+impl fmt::Display for LeftOutFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = Place::file(self.file.as_str());
+        Problem::new(place, self.message.as_str()).fmt(f)
+    }
+}
+
 /// The message about a document that is longer than allowed.
 pub fn too_large(most_bytes: u64) -> String {
     format!(

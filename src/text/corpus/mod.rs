@@ -30,7 +30,7 @@ mod text_cache;
 mod unpack;
 mod walk;
 
-pub use account::{Account, RecordWithoutText, SkipReason, SkippedFile, SkippedInput};
+pub use account::{Account, LeftOutFile, RecordWithoutText, SkipReason, SkippedFile, SkippedInput};
 pub use adapter::{AdapterLimits, AdapterRule};
 pub use archive::{containers_of, enclosing_files};
 pub use chunk::{Chunk, ends_a_file};
