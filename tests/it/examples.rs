@@ -16,7 +16,10 @@ fn example(dir: &TestDir, name: &str, arguments: &[&str]) -> RunResult {
         program.display()
     );
     let mut command = Command::new(program);
-    command.args(arguments).current_dir(dir.temp.path());
+    command
+        .args(arguments)
+        .env("XDG_CACHE_HOME", dir.cache())
+        .current_dir(dir.temp.path());
     RunResult(command.output().unwrap())
 }
 

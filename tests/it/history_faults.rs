@@ -437,6 +437,7 @@ fn entries_are_synced_within_the_promised_time() {
             shell
                 .args(["-c", &command])
                 .env("PATH", path)
+                .env("XDG_CACHE_HOME", dir.cache())
                 .current_dir(dir.temp.path());
             shell
         };

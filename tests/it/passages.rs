@@ -407,6 +407,7 @@ fn plagdet(dir: &TestDir, arguments: &[&str]) -> RunResult {
     RunResult(
         Command::new(root().join("scripts/evaluate/plagdet"))
             .args(arguments)
+            .env("XDG_CACHE_HOME", dir.cache())
             .current_dir(dir.temp.path())
             .output()
             .unwrap(),

@@ -13,6 +13,7 @@ fn script(dir: &TestDir, name: &str, arguments: &[&str]) -> RunResult {
     command.args(arguments).current_dir(dir.temp.path());
     command
         .env("DEDUP_BIN", cargo_bin("dedup-query").parent().unwrap())
+        .env("XDG_CACHE_HOME", dir.cache())
         .env("DEDUP_CACHE", dir.path("cache"))
         .env("DEDUP_SHARED", dir.path("shared"));
     RunResult(command.output().unwrap())

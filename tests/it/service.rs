@@ -695,6 +695,7 @@ fn a_server_that_cannot_write_reports_it_and_ends() {
             "ulimit -f 32; exec \"$0\" serve --history h --min-similarity 0.9 --lines unix:s",
         ])
         .arg(program)
+        .env("XDG_CACHE_HOME", dir.cache())
         .current_dir(dir.temp.path());
     let server = Server::of(command);
     let mut client = server.connect(&dir);

@@ -251,6 +251,7 @@ fn hostile_file_names_are_not_interpreted() {
         let output = std::process::Command::new("bash")
             .args(["-c", line])
             .env("PATH", path)
+            .env("XDG_CACHE_HOME", dir.cache())
             .current_dir(&inner)
             .output()
             .unwrap();
