@@ -35,7 +35,7 @@ fn packed(kind: &str, bytes: &[u8]) -> Vec<u8> {
     add(main, bytes);
     add("word/_rels/document.xml.rels", rels.as_bytes());
     add("ppt/_rels/presentation.xml.rels", rels.as_bytes());
-    add("ppt/presentation.xml", b"<p><sldId id='1' r:id='b'/></p>");
+    add("ppt/presentation.xml", b"<presentation><sldId id='1' r:id='b'/></presentation>");
     add("META-INF/container.xml", b"<c><rootfile full-path='OEBPS/book.opf'/></c>");
     writer.finish().expect("an archive").into_inner()
 }
