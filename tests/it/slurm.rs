@@ -120,6 +120,31 @@ fn a_slurm_run_gives_the_bytes_of_a_build() {
     cluster.ensure_equals_build();
 }
 
+/// Nodes read every kind of file, and run the commands that the user gave for others.
+#[test]
+fn adapters_and_office_files_are_read_on_nodes() {
+    let Some(cluster) = Cluster::start() else {
+        return;
+    };
+    let kinds = root().join("testdata/corpus-kinds");
+    cluster
+        .shell(&format!(
+            "mkdir c && cp {0}/*.docx {0}/*.odt {0}/zstd.parquet c && (cd c && python3 -m zipfile -c all.zip *.docx) \
+             && for n in 1 2 3 4 5 6; do echo \"words of number $n in a file of another kind\" > c/$n.up; done && echo 'a slots=6' > hosts",
+            kinds.display()
+        ))
+        .ok();
+    let flags = "--parts 3 --adapter '*.up=tr a-z A-Z' c";
+    cluster
+        .shell(&format!(
+            "dedup-index build -q -o i {flags} && dedup-shard plan -q -o r --hosts hosts {flags} && dedup-shard run r -q --engine slurm -j 4 --account a.json"
+        ))
+        .ok();
+    cluster.ensure_equals_build();
+    let kinds = cluster.shell("jq -c .kinds a.json").ok_text();
+    assert!(kinds.contains("\"adapter\":6"), "{kinds}");
+}
+
 #[test]
 fn a_run_completes_after_a_node_dies() {
     let Some(cluster) = Cluster::start() else {

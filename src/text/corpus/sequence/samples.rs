@@ -246,6 +246,22 @@ mod parquet_files {
         );
     }
 
+    /// Texts in structs, in lists in structs, and in lists of structs, as data sets have conversations.
+    #[test]
+    fn structs_and_lists_of_them() {
+        for (field, expected) in [
+            ("meta.body.text", [Some("some words"), None, None]),
+            ("parts.lines", [Some("b\nc"), None, None]),
+            ("messages.content", [Some("one\ntwo"), Some(""), None]),
+        ] {
+            let rows = rows(&select("struct.parquet", "meta.url", field));
+            let texts: Vec<_> = rows.iter().map(|row| row.text.as_deref().ok()).collect();
+            assert_eq!(texts, expected, "{field}");
+            let ids: Vec<_> = rows.iter().map(|row| row.id.as_deref()).collect();
+            assert_eq!(ids, [Some("a"), None, Some("d")], "{field}");
+        }
+    }
+
     #[test]
     fn numbers_as_ids() {
         #[rustfmt::skip]
