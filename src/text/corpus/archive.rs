@@ -120,20 +120,18 @@ fn is_tar(head: &[u8]) -> bool {
     let Some(block) = head.get(..512) else {
         return false;
     };
-    let sum: u32 = (0..512)
-        .map(|at| {
-            u32::from(if CHECKSUM.contains(&at) {
-                b' '
-            } else {
-                block[at]
-            })
-        })
-        .sum();
     let digits = block[CHECKSUM].split(|byte| matches!(byte, 0 | b' '));
     let stored = digits
         .filter_map(|digits| std::str::from_utf8(digits).ok())
         .find(|digits| !digits.is_empty());
-    block[0] != 0 && stored.and_then(|octal| u32::from_str_radix(octal, 8).ok()) == Some(sum)
+    // Few texts have a number there, so that most are not added up.
+    let Some(stored) = stored.and_then(|octal| u32::from_str_radix(octal, 8).ok()) else {
+        return false;
+    };
+    let sum = |bytes: &[u8]| bytes.iter().copied().map(u32::from).sum::<u32>();
+    // The checksum itself counts as spaces.
+    let blank = u32::from(b' ') * 8;
+    block[0] != 0 && sum(&block[..CHECKSUM.start]) + blank + sum(&block[CHECKSUM.end..]) == stored
 }
 
 /// Reads what a member holds, if it is wanted.

@@ -60,7 +60,9 @@ impl TextEncoding {
             Some(named) if named != UTF_8 => named,
             Some(_) => return self.ensure_utf8(bytes),
             // A text with zero bytes may be UTF-8 by chance.
-            None if is_utf8(bytes) && !bytes.contains(&0) => return Ok(Decoded::Utf8),
+            None if is_utf8(bytes) && memchr::memchr(0, bytes).is_none() => {
+                return Ok(Decoded::Utf8);
+            }
             None => match guess(bytes) {
                 Some(guessed) => guessed,
                 None => return self.ensure_utf8(bytes),
@@ -204,7 +206,7 @@ fn guess(bytes: &[u8]) -> Option<&'static Encoding> {
     if let Some(encoding) = of_utf16(bytes) {
         return Some(encoding);
     }
-    if bytes.contains(&0) {
+    if memchr::memchr(0, bytes).is_some() {
         return None;
     }
     let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);

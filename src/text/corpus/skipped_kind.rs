@@ -470,7 +470,7 @@ fn of_form(head: &[u8], name: &Path) -> Option<SkippedKind> {
 /// UTF-16 and UTF-32 without a byte-order mark: most characters of most scripts have their zero bytes in the same places.
 pub fn wide_kind(head: &[u8]) -> Option<SkippedKind> {
     const FEWEST: usize = 8;
-    if !head.contains(&0) {
+    if memchr::memchr(0, head).is_none() {
         return None;
     }
     let zeros = |step: usize, at: usize| {
@@ -533,7 +533,7 @@ pub fn is_binary(bytes: &[u8]) -> bool {
 
 /// No NUL, and UTF-8 but for a character that is cut.
 pub fn is_plain_text(head: &[u8]) -> bool {
-    !head.contains(&0) && is_utf8_head(head)
+    memchr::memchr(0, head).is_none() && is_utf8_head(head)
 }
 
 fn is_utf8_head(head: &[u8]) -> bool {

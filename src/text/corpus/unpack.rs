@@ -186,16 +186,23 @@ impl Packing {
 
     /// What a file's name promises, and the name without that: `a.txt` for `a.txt.gz`, `a.tar` for `a.tgz`.
     fn split_name(path: &Path) -> Option<(Self, PathBuf)> {
-        let ending = path.extension()?.to_str()?.to_ascii_lowercase();
+        let (packing, inner) = Self::ending_of(path)?;
+        Some((packing, path.with_extension(inner)))
+    }
+
+    /// What a file's name promises, and the ending that takes the place of that. It is called for each file, so it makes no string.
+    fn ending_of(path: &Path) -> Option<(Self, &'static str)> {
+        let ending = path.extension()?.as_encoded_bytes();
         PACKINGS.iter().find_map(|row| {
-            let (_, inner) = row.endings.iter().find(|(known, _)| *known == ending)?;
-            Some((row.packing, path.with_extension(inner)))
+            let is_known = |(known, _): &&(&str, _)| known.as_bytes().eq_ignore_ascii_case(ending);
+            let (_, inner) = row.endings.iter().find(is_known)?;
+            Some((row.packing, *inner))
         })
     }
 
     /// What a file's name promises.
     pub fn of_name(path: &Path) -> Self {
-        Self::split_name(path).map_or(Self::Plain, |(packing, _)| packing)
+        Self::ending_of(path).map_or(Self::Plain, |(packing, _)| packing)
     }
 }
 
