@@ -64,8 +64,8 @@ pub enum MemberFault {
     Damaged(String),
 }
 
-/// Decides by the name and the first bytes whether a member is read.
-pub type IsWanted = dyn Fn(&std::path::Path, &[u8]) -> Result<(), SkippedKind> + Send;
+/// Decides by the name and the first bytes whether a member is read, and how many bytes it may have.
+pub type IsWanted = dyn Fn(&std::path::Path, &[u8]) -> Result<u64, SkippedKind> + Send;
 
 /// The members of an archive, in its order. An error means that the rest cannot be read.
 pub type Members = Box<dyn Iterator<Item = Result<Member, String>> + Send>;
@@ -146,8 +146,8 @@ fn read_member(
         Err(error) => Err(MemberFault::Damaged(error.to_string())),
         Ok(_) => is_wanted(&name, &head)
             .map_err(MemberFault::Skipped)
-            .and_then(|()| {
-                let spooled = Spooled::read(head.chain(input), most_bytes);
+            .and_then(|most_of_kind| {
+                let spooled = Spooled::read(head.chain(input), most_bytes.min(most_of_kind));
                 let spooled = spooled.map_err(|error| MemberFault::Damaged(error.to_string()))?;
                 spooled.ok_or(MemberFault::TooLarge)
             }),
@@ -248,7 +248,10 @@ fn zip_members(
     most_bytes: u64,
     is_wanted: Box<IsWanted>,
 ) -> io::Result<Members> {
-    let mut archive = zip::ZipArchive::new(bytes).map_err(io::Error::other)?;
+    let mut archive = zip::ZipArchive::new(bytes).map_err(|error| {
+        let what = format!("the directory at its end is missing or damaged ({error})");
+        io::Error::other(what + "; the archive may be truncated")
+    })?;
     let mut next = 0;
     Ok(Box::new(std::iter::from_fn(move || {
         while next < archive.len() {

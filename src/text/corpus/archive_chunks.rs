@@ -6,10 +6,10 @@ use super::{
         ArchiveFormat, ArchiveInput, MEMBER_MARK, Member, MemberFault, Members, most_member_bytes,
     },
     chunk::{Chunk, ChunkIter, LEFT_OUT},
-    format::Parts,
+    format::{Parts, Records},
     opener::{Candidate, Opened, Opener, file_problem},
     skipped_kind::{SkippedKind, is_binary},
-    sniff::Sniffed,
+    sniff::{Sniffed, may_begin_records},
     spool::Spooled,
     unpack::{Packing, inner_name, read_bounded, unpack},
 };
@@ -104,19 +104,32 @@ impl ArchiveChunks {
 }
 
 impl Opener {
-    /// Refuses members of an archive that would be left out in a directory, before they are unpacked.
-    fn ensure_wanted(&self, name: &Path, head: &[u8]) -> Result<(), SkippedKind> {
+    /// Refuses members of an archive that would be left out in a directory, before they are unpacked. Returns how many bytes a
+    /// member may have: one document is not kept any further than it may be read.
+    fn ensure_wanted(&self, name: &Path, head: &[u8]) -> Result<u64, SkippedKind> {
         if let Some(kind) = self.selection.skip_member(name) {
             return Err(kind);
         }
+        let is_convertible = self.is_convertible(head, name);
         let is_known = Packing::of(head) != Packing::Plain
             || ArchiveFormat::of(head).is_some()
             || head.starts_with(b"PAR1")
-            || self.is_convertible(head, name);
+            || is_convertible;
         if !is_known && is_binary(head) && SkippedKind::of(head, name, None).is_none() {
             return Err(SkippedKind::UnknownBinary);
         }
-        Ok(())
+        let max_document = self.options.max_document;
+        let is_one_document = match self.options.records {
+            Some(records) => records == Records::Text,
+            None => Records::of_name(name) == Some(Records::Text),
+        };
+        Ok(
+            if is_convertible || is_one_document && !may_begin_records(head) {
+                max_document
+            } else {
+                most_member_bytes(max_document)
+            },
+        )
     }
 }
 

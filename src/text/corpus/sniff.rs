@@ -65,11 +65,7 @@ impl Sniffed {
             .open()
             .and_then(|mut file| file.read(&mut head))
             .unwrap_or(0);
-        let text = head[..count]
-            .strip_prefix(BOM)
-            .unwrap_or(&head[..count])
-            .trim_ascii_start();
-        text.starts_with(b"{") || (text.is_empty() && count > 0) || is_container(&head[..count])
+        may_begin_records(&head[..count])
     }
 
     /// Reads the beginning of a regular file.
@@ -177,6 +173,12 @@ impl Sniffed {
             .split(|&byte| byte == b'\n')
             .filter(|line| !line.trim_ascii().is_empty())
     }
+}
+
+/// Whether the first bytes of a file with the name of a text let it be more than one document.
+pub fn may_begin_records(head: &[u8]) -> bool {
+    let text = head.strip_prefix(BOM).unwrap_or(head).trim_ascii_start();
+    text.starts_with(b"{") || (text.is_empty() && !head.is_empty()) || is_container(head)
 }
 
 /// Whether bytes begin something that is no text and holds documents. Of a pipe as many are known as came at once:
