@@ -470,9 +470,7 @@ fn of_form(head: &[u8], name: &Path) -> Option<SkippedKind> {
 /// UTF-16 and UTF-32 without a byte-order mark: most characters of most scripts have their zero bytes in the same places.
 pub fn wide_kind(head: &[u8]) -> Option<SkippedKind> {
     const FEWEST: usize = 8;
-    if memchr::memchr(0, head).is_none() {
-        return None;
-    }
+    memchr::memchr(0, head)?;
     let zeros = |step: usize, at: usize| {
         let bytes = head.iter().skip(at).step_by(step);
         (
