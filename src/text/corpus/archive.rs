@@ -7,6 +7,7 @@
 //! To add a format: a function that lists its members, and a row of [`ArchiveFormat`].
 
 use super::{
+    document::no_directory,
     skipped_kind::SkippedKind,
     spool::{ReadSeek, Spooled},
     unpack::Input,
@@ -248,10 +249,8 @@ fn zip_members(
     most_bytes: u64,
     is_wanted: Box<IsWanted>,
 ) -> io::Result<Members> {
-    let mut archive = zip::ZipArchive::new(bytes).map_err(|error| {
-        let what = format!("the directory at its end is missing or damaged ({error})");
-        io::Error::other(what + "; the archive may be truncated")
-    })?;
+    let mut archive =
+        zip::ZipArchive::new(bytes).map_err(|error| io::Error::other(no_directory(&error)))?;
     let mut next = 0;
     Ok(Box::new(std::iter::from_fn(move || {
         while next < archive.len() {

@@ -28,6 +28,7 @@ mod xml_text;
 mod zip_member;
 
 pub use html::text_of_html;
+pub(super) use zip_member::no_directory;
 
 use std::path::Path;
 

@@ -31,12 +31,8 @@ pub struct ZipPackage<'a> {
 impl<'a> ZipPackage<'a> {
     pub fn open(bytes: &'a [u8], most_bytes: u64) -> Result<Self, ExtractError> {
         ensure_directory_is_bounded(bytes)?;
-        let archive = ZipArchive::new(Cursor::new(bytes)).map_err(|error| {
-            ExtractError::Damaged(format!(
-                "the zip directory at its end is missing or damaged ({error}); the file of {} bytes may be truncated",
-                bytes.len()
-            ))
-        })?;
+        let archive = ZipArchive::new(Cursor::new(bytes))
+            .map_err(|error| ExtractError::Damaged(no_directory(&error)))?;
         Ok(Self {
             archive,
             left_bytes: most_bytes.saturating_add(SLACK_BYTES),
@@ -94,6 +90,16 @@ impl<'a> ZipPackage<'a> {
                 .collect()
         });
         folded.get(&fold(name)).copied()
+    }
+}
+
+/// The message about an archive that cannot be opened. What is usual, a file that was cut, is said without the words of the format.
+pub fn no_directory(error: &ZipError) -> String {
+    match error {
+        ZipError::InvalidArchive(_) => {
+            "its directory, at the end of the file, is missing or damaged; the file may be truncated".to_owned()
+        }
+        error => error.to_string(),
     }
 }
 
