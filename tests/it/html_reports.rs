@@ -128,18 +128,18 @@ fn ensure_pages_of_three_pairs(dir: &TestDir, report: &str) {
 
 #[test]
 fn the_overview_shows_what_was_read_and_what_was_left_out() {
-    let work = TestDir::with(&[
+    let dir = TestDir::with(&[
         ("c/a.txt", prose(1, 200).into_bytes()),
         ("c/b.txt", prose(1, 200).into_bytes()),
         ("c/old.doc", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1".to_vec()),
     ]);
-    work.shell("dedup-extract report -q --skip-bad c -o report 2> /dev/null")
+    dir.shell("dedup-extract report -q --skip-bad c -o report 2> /dev/null")
         .ok();
     let script = "const input = document.getElementById('input'); input.scrollIntoView(); await settled();
         const cells = [...input.querySelectorAll('td')].map((cell) => cell.innerText);
         const isWithin = [...input.querySelectorAll('td')].every((cell) => cell.getBoundingClientRect().right <= innerWidth);
         return [cells, isWithin, input.innerText.split('\\n')[0]];";
-    let Some(value) = browse_quietly(&work, "report/index.html", script) else {
+    let Some(value) = browse_quietly(&dir, "report/index.html", script) else {
         return;
     };
     let cells = json!([
