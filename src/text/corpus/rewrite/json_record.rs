@@ -87,8 +87,10 @@ fn add_note(record: &[u8], note: &str, out: &mut Vec<u8>) -> Result<(), String> 
         }
     }
     let end = memchr::memrchr(b'}', record).ok_or("not a JSON object")?;
+    let is_empty = record[..end].trim_ascii_end().ends_with(b"{");
+    let comma = if is_empty { "" } else { "," };
     out.extend_from_slice(&record[..end]);
-    out.extend_from_slice(format!(",{field}:{note}").as_bytes());
+    out.extend_from_slice(format!("{comma}{field}:{note}").as_bytes());
     out.extend_from_slice(&record[end..]);
     Ok(())
 }
@@ -163,6 +165,7 @@ mod tests {
             changed(&once, "text", &[], Some("1")),
             "{\"text\":\"a\",\"dedup\":1}\r\n"
         );
+        assert_eq!(changed("{ }", "text", &[], Some("1")), "{ \"dedup\":1}");
         // The name of the field in a text is no field.
         assert_eq!(
             changed(r#"{"text":"\"dedup\""}"#, "text", &[], Some("1")),

@@ -4,10 +4,14 @@
 //! about a document when it was read can be carried out here. To add a format: a file with a type that implements
 //! [`RecordCopier`], and an arm of [`copier`].
 
+mod csv;
 mod document;
+mod fasta;
+mod json_array;
 mod json_record;
 mod lines;
 mod pack;
+mod warc;
 
 pub use pack::{PackedWriter, RawOutput};
 
@@ -58,7 +62,7 @@ pub trait RecordFates {
     /// The fate of a record; called with rising numbers.
     fn fate(&mut self, record: u64) -> Result<RecordFate<'_>>;
 
-    /// Whether records get a field: a table needs a column then.
+    /// Whether records get the field `dedup`. A table then has a column for it; where a record has no note, it is empty.
     fn has_notes(&self) -> bool {
         false
     }
@@ -204,6 +208,13 @@ impl From<Error> for CopyError {
     }
 }
 
+/// What is wrong with the input.
+impl From<String> for CopyError {
+    fn from(what: String) -> Self {
+        Self::Input(what)
+    }
+}
+
 impl CopyError {
     fn reading(error: &io::Error) -> Self {
         Self::Input(error.to_string())
@@ -233,41 +244,50 @@ pub fn rewrite(
     };
     let sniffed = Sniffed::open(file, options).map_err(|error| Error::io(file.name(), error))?;
     let mut out = PackedWriter::new(out, form.packing).map_err(Error::output)?;
+    let Some(copier) = copier(records, options) else {
+        let error = CopyError::Input("a Parquet file cannot be written again".to_owned());
+        return Err(error.of(file));
+    };
     if sniffed.has_bom {
         out.write_all(BOM).map_err(Error::output)?;
     }
-    copier(records, options)
+    copier
         .copy(sniffed.input, fates, out)
         .map_err(|error| error.of(file))
 }
 
-fn copier(records: Records, options: &Options) -> Box<dyn RecordCopier> {
+/// How the records of a format are copied; none for tables of Parquet, which are not read as a stream.
+fn copier(records: Records, options: &Options) -> Option<Box<dyn RecordCopier>> {
     let fields = options.fields.clone();
-    match records {
+    let table = |delimiter| csv::CsvCopier {
+        delimiter,
+        text_column: options.fields.text_field.clone(),
+    };
+    Some(match records {
+        Records::Parquet => return None,
         Records::Ndjson => Box::new(lines::Lines {
             fields: Some(fields),
         }),
         Records::Lines | Records::Text => Box::new(lines::Lines { fields: None }),
-        Records::Json
-        | Records::Csv
-        | Records::Tsv
-        | Records::Fasta
-        | Records::Warc
-        | Records::Parquet => Box::new(NotYet),
+        Records::Json => Box::new(json_array::ArrayCopier { fields }),
+        Records::Csv => Box::new(table(b',')),
+        Records::Tsv => Box::new(table(b'\t')),
+        Records::Fasta => Box::new(fasta::FastaCopier),
+        Records::Warc => Box::new(warc::WarcCopier),
+    })
+}
+
+/// Whether a record stays, in a format in which records cannot be changed.
+fn stays_whole(fate: RecordFate<'_>, what: &str) -> Result<bool, CopyError> {
+    match fate {
+        RecordFate::Keep => Ok(true),
+        RecordFate::Drop => Ok(false),
+        RecordFate::Change(change) if change == RecordChange::default() => Ok(true),
+        RecordFate::Change(_) => Err(CopyError::Input(format!(
+            "{what} cannot be changed, only kept or left out"
+        ))),
     }
 }
 
-struct NotYet;
-
-impl RecordCopier for NotYet {
-    fn copy(
-        &self,
-        _: Input,
-        _: &mut dyn RecordFates,
-        _: PackedWriter<'_>,
-    ) -> Result<(), CopyError> {
-        Err(CopyError::Input(
-            "this kind of file cannot be written again".to_owned(),
-        ))
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -19,8 +19,9 @@ pub struct JsonArrayLines<R> {
     scanner: ArrayScanner,
 }
 
+/// Finds the elements of a JSON array in its bytes.
 #[derive(Default)]
-struct ArrayScanner {
+pub struct ArrayScanner {
     state: ArrayState,
     /// Bytes of the input that were read.
     at: u64,
@@ -28,6 +29,15 @@ struct ArrayScanner {
     element: u64,
     /// Why the state is `Failed`.
     failure: String,
+}
+
+/// Some bytes of an array.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ArrayRun {
+    /// How many there are.
+    pub bytes: usize,
+    /// The element that they belong to, from 1; none for brackets, commas and white space between elements.
+    pub element: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -119,18 +129,57 @@ impl ArrayScanner {
     /// A line feed may not stand in a string, and would cut the line. It becomes a carriage return, which may not stand
     /// there either, so that the element is reported and the next one is read.
     fn copy_string(&mut self, input: &[u8], out: &mut [u8], depth: u64) -> usize {
+        let run = self.pass_string(input, depth);
+        out[..run].copy_from_slice(&input[..run]);
+        if out[..run].ends_with(b"\n") {
+            out[run - 1] = b'\r';
+        }
+        run
+    }
+
+    /// Passes over the string up to its end, to a backslash or to a line feed.
+    fn pass_string(&mut self, input: &[u8], depth: u64) -> usize {
         let end = memchr3(b'"', b'\\', b'\n', input);
         let run = end.map_or(input.len(), |end| end + 1);
-        out[..run].copy_from_slice(&input[..run]);
         match end.map(|end| input[end]) {
             Some(b'"') if depth == 0 => self.state = AfterElement,
             Some(b'"') => self.state = Inside { depth },
             Some(b'\\') => self.state = Escaped { depth },
-            Some(_) => out[run - 1] = b'\r',
-            None => {}
+            _ => {}
         }
         self.at += run.to_u64();
         run
+    }
+
+    /// How many of the first bytes belong together: all to one element, or all to what is between elements. Without bytes,
+    /// the input ends here.
+    pub fn next_run(&mut self, input: &[u8]) -> Result<ArrayRun, String> {
+        if input.is_empty() || self.state == Failed {
+            self.end().map_err(|error| error.to_string())?;
+        }
+        let (mut bytes, mut is_element) = (0, None);
+        while bytes < input.len() && self.state != Failed {
+            if let Quoted { depth } = self.state {
+                // The quote before it was part of the element.
+                is_element = Some(true);
+                bytes += self.pass_string(&input[bytes..], depth);
+                continue;
+            }
+            let before = (self.state, self.element);
+            // Only a line end stands for what is between elements.
+            let belongs = matches!(self.next_byte(input[bytes]), Some(byte) if byte != b'\n');
+            if is_element.is_some_and(|is_element| is_element != belongs) && self.state != Failed {
+                (self.state, self.element) = before;
+                break;
+            }
+            is_element = Some(belongs);
+            bytes += 1;
+            self.at += 1;
+        }
+        Ok(ArrayRun {
+            bytes,
+            element: is_element.filter(|&is| is).map(|_| self.element),
+        })
     }
 
     /// What a byte outside of strings becomes.

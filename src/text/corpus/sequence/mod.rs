@@ -11,10 +11,10 @@ mod parquet;
 mod warc;
 
 pub use csv::CsvRows;
-pub use json_array::JsonArrayLines;
+pub use json_array::{ArrayRun, ArrayScanner, JsonArrayLines};
 #[cfg(feature = "parquet")]
 pub use parquet::{GroupRows, ParquetTable, RowGroupSize, SelectedColumns};
-pub use warc::{PassedRecords, WarcRecords};
+pub use warc::{PassedRecords, RawWarcRecords, WarcRecords};
 
 /// One record of a file, as it came: its id and text are still to be checked.
 #[derive(Debug, Clone, PartialEq, Eq)]

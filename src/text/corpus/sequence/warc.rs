@@ -15,10 +15,14 @@ use super::{
     RecordFault, RecordSequence, SequenceRecord, checked_text,
     http::{Headers, Page, page_of_response, text_of_page},
 };
-use crate::{base::num::ToU64, text::token::html::Stripped};
+use crate::{
+    base::num::{ToU64, ToUsize},
+    text::token::html::Stripped,
+};
 use std::{
     collections::BTreeMap,
     io::{self, BufRead, Read},
+    ops::Range,
 };
 
 const VERSIONS: [&str; 4] = ["WARC/0.17", "WARC/0.18", "WARC/1.0", "WARC/1.1"];
@@ -115,14 +119,7 @@ impl WarcRecords {
     /// Two line ends follow every record. If others bytes do, the length is wrong.
     fn read_end(&mut self, place: &Place) -> Result<(), Damage> {
         for _ in 0..2 {
-            let at = self.input.at;
-            let line = self.input.line(2).map_err(|error| Damage::io(at, &error))?;
-            if line != b"\r\n" && line != b"\n" {
-                return Err(Damage(format!(
-                    "byte {at}: no empty line behind the record at byte {}; its Content-Length of {} is wrong, or the record is damaged",
-                    place.start, place.length
-                )));
-            }
+            place.read_empty_line(&mut self.input)?;
         }
         Ok(())
     }
@@ -200,6 +197,76 @@ impl RecordSequence for WarcRecords {
     }
 }
 
+/// All records of a web archive, as their bytes are. Memory: a header.
+pub struct RawWarcRecords {
+    input: Counted<Box<dyn BufRead + Send>>,
+    number: u64,
+    /// The header of the record whose content is next.
+    open: Option<(WarcHeader, Place)>,
+}
+
+impl RawWarcRecords {
+    /// Reads an archive that is unpacked already.
+    pub fn open(input: impl BufRead + Send + 'static) -> Self {
+        Self {
+            input: Counted {
+                inner: Box::new(input),
+                at: 0,
+            },
+            number: 0,
+            open: None,
+        }
+    }
+
+    /// Reads the header of the next record. Returns its number, as [`WarcRecords`] counts, and whether it may hold a document;
+    /// `None` at the end. The record before must have been passed.
+    pub fn next_header(&mut self) -> Result<Option<(u64, bool)>, String> {
+        let start = self.input.at;
+        let Some(header) = WarcHeader::read(&mut self.input).map_err(|damage| damage.0)? else {
+            return Ok(None);
+        };
+        self.number += 1;
+        let holds_page = header.holds_page();
+        let place = Place {
+            start,
+            content: self.input.at,
+            length: header.length,
+        };
+        self.open = Some((header, place));
+        Ok(Some((self.number, holds_page)))
+    }
+
+    /// Passes on the bytes of the record whose header was read, with the empty lines behind it.
+    pub fn pass_record<E: From<String>>(
+        &mut self,
+        each: &mut dyn FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Some((header, place)) = self.open.take() else {
+            return Ok(());
+        };
+        each(&header.bytes)?;
+        let mut left = place.length;
+        while left > 0 {
+            let input = self.input.fill_buf();
+            let input = input.map_err(|error| Damage::io(place.content, &error).0)?;
+            if input.is_empty() {
+                place
+                    .ensure_complete(place.length - left)
+                    .map_err(|damage| damage.0)?;
+            }
+            let bytes = left.min(input.len().to_u64()).to_usize();
+            each(&input[..bytes])?;
+            self.input.consume(bytes);
+            left -= bytes.to_u64();
+        }
+        for _ in 0..2 {
+            let line = place.read_empty_line(&mut self.input);
+            each(&line.map_err(|damage| damage.0)?)?;
+        }
+        Ok(())
+    }
+}
+
 /// Where a record is.
 struct Place {
     start: u64,
@@ -214,6 +281,18 @@ impl Place {
         }
         Err(Damage(format!(
             "byte {}: the record is truncated: it has {bytes} of {} bytes",
+            self.start, self.length
+        )))
+    }
+
+    fn read_empty_line(&self, input: &mut Counted<impl BufRead>) -> Result<Vec<u8>, Damage> {
+        let at = input.at;
+        let line = input.line(2).map_err(|error| Damage::io(at, &error))?;
+        if line == b"\r\n" || line == b"\n" {
+            return Ok(line);
+        }
+        Err(Damage(format!(
+            "byte {at}: no empty line behind the record at byte {}; its Content-Length of {} is wrong, or the record is damaged",
             self.start, self.length
         )))
     }
@@ -232,13 +311,15 @@ impl Damage {
 struct WarcHeader {
     fields: Headers,
     length: u64,
+    /// As it is written, with its version and its empty line.
+    bytes: Vec<u8>,
 }
 
 impl WarcHeader {
     /// Reads a header up to its empty line; `None` at the end of the archive.
     fn read(input: &mut Counted<impl BufRead>) -> Result<Option<Self>, Damage> {
         let start = input.at;
-        let mut lines = Vec::new();
+        let (mut bytes, mut version_bytes) = (Vec::new(), 0);
         loop {
             let at = input.at;
             let left = (start + MOST_HEADER_BYTES).saturating_sub(at);
@@ -248,29 +329,35 @@ impl WarcHeader {
             }
             if at == start {
                 ensure_version(&line, start)?;
+                version_bytes = line.len();
+                bytes = line;
                 continue;
             }
             if !line.ends_with(b"\n") {
                 let what = format!("byte {start}: the header of the record does not end");
                 return Err(Damage(what));
             }
+            let lines = version_bytes..bytes.len();
+            bytes.extend_from_slice(&line);
             if matches!(&line[..], b"\r\n" | b"\n") {
-                break;
+                return Self::parse(bytes, lines, start).map(Some);
             }
-            lines.extend_from_slice(&line);
         }
-        Self::parse(&lines, start).map(Some)
     }
 
-    fn parse(lines: &[u8], start: u64) -> Result<Self, Damage> {
-        let fields = Headers::parse(lines);
+    fn parse(bytes: Vec<u8>, lines: Range<usize>, start: u64) -> Result<Self, Damage> {
+        let fields = Headers::parse(&bytes[lines]);
         let length = fields.get("content-length").unwrap_or_default();
         let Ok(length) = length.parse() else {
             return Err(Damage(format!(
                 "byte {start}: the Content-Length of the record is {length:?}, not a number"
             )));
         };
-        Ok(Self { fields, length })
+        Ok(Self {
+            fields,
+            length,
+            bytes,
+        })
     }
 
     fn kind(&self) -> &str {
