@@ -11,6 +11,8 @@ mod json_array;
 mod json_record;
 mod lines;
 mod pack;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod warc;
 
 pub use pack::{PackedWriter, RawOutput};
@@ -24,6 +26,8 @@ use super::{
     unpack::{Input, Packing, inner_name, is_packed_twice},
     walk::FileEntry,
 };
+#[cfg(feature = "parquet")]
+use super::{archive::most_member_bytes, spool::Spooled};
 use crate::{
     base::error::{Error, Place, Result},
     text::stream::Span,
@@ -132,6 +136,16 @@ impl ShardForm {
                 return Err(Some(candidate.damaged(
                     "records in UTF-16, which cannot be written again; convert it to UTF-8 with iconv",
                 )));
+            }
+            // In some of these a byte of a character looks like a backslash or a bracket.
+            Recognised::Records {
+                records: Records::Json,
+                encoding: Some(encoding),
+            } if !encoding.is_single_byte() => {
+                return Err(Some(candidate.damaged(&format!(
+                    "a JSON array in {}, which cannot be written again; convert it to UTF-8 with iconv",
+                    encoding.name()
+                ))));
             }
             Recognised::Records { records, encoding } => ShardContent::Records {
                 records,
@@ -245,8 +259,7 @@ pub fn rewrite(
     let sniffed = Sniffed::open(file, options).map_err(|error| Error::io(file.name(), error))?;
     let mut out = PackedWriter::new(out, form.packing).map_err(Error::output)?;
     let Some(copier) = copier(records, options) else {
-        let error = CopyError::Input("a Parquet file cannot be written again".to_owned());
-        return Err(error.of(file));
+        return copy_table(file, sniffed, options, fates, out).map_err(|error| error.of(file));
     };
     if sniffed.has_bom {
         out.write_all(BOM).map_err(Error::output)?;
@@ -254,6 +267,43 @@ pub fn rewrite(
     copier
         .copy(sniffed.input, fates, out)
         .map_err(|error| error.of(file))
+}
+
+/// A table is read from its end: one that is packed goes into a temporary file first.
+#[cfg(feature = "parquet")]
+fn copy_table(
+    file: &FileEntry,
+    sniffed: Sniffed,
+    options: &Options,
+    fates: &mut dyn RecordFates,
+    out: PackedWriter<'_>,
+) -> Result<(), CopyError> {
+    let table = if sniffed.packing == Packing::Plain && file.is_regular {
+        file.open()
+    } else {
+        let most_bytes = most_member_bytes(options.max_document);
+        let spooled = Spooled::read(sniffed.input, most_bytes);
+        spooled
+            .map_err(|error| CopyError::reading(&error))?
+            .ok_or_else(|| format!("the table has more than {most_bytes} bytes; unpack it"))?
+            .into_file()
+    };
+    let table = table.map_err(|error| CopyError::reading(&error))?;
+    parquet::copy(table, options, fates, out)
+}
+
+#[cfg(not(feature = "parquet"))]
+fn copy_table(
+    _: &FileEntry,
+    _: Sniffed,
+    _: &Options,
+    _: &mut dyn RecordFates,
+    _: PackedWriter<'_>,
+) -> Result<(), CopyError> {
+    Err(CopyError::Input(
+        "a Parquet file, for which this program was not built; build it with the feature parquet"
+            .to_owned(),
+    ))
 }
 
 /// How the records of a format are copied; none for tables of Parquet, which are not read as a stream.

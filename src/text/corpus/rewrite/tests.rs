@@ -189,6 +189,14 @@ const SAMPLES: [&str; 11] = [
     "texts.warc.wet", "pages.warc", "some.fasta", "some.jsonl",
 ];
 
+#[cfg(feature = "parquet")]
+#[rustfmt::skip]
+const TABLES: [&str; 20] = [
+    "none", "snappy", "gzip", "brotli", "zstd", "lz4", "plain-v1", "plain-v2", "dictionary-v1", "dictionary-v2",
+    "delta-byte-array", "delta-length-byte-array", "large-string", "binary", "list", "required", "pandas", "nulls",
+    "list-nulls", "types",
+];
+#[cfg(not(feature = "parquet"))]
 const TABLES: [&str; 0] = [];
 
 /// The samples, and two of our own, in a directory.
@@ -354,7 +362,13 @@ fn ensure_notes(copy: &Path, all: &[TestDocument], options: &Options, fates: &Fa
 #[test]
 fn packed_files_stay_packed() {
     let (from, into) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    for name in ["python-excel.csv", "indented.json", "pages.warc"] {
+    for name in [
+        "python-excel.csv",
+        "indented.json",
+        "pages.warc",
+        #[cfg(feature = "parquet")]
+        "gzip.parquet",
+    ] {
         let path = from.path().join(format!("{name}.gz"));
         let mut packed = Vec::new();
         let mut writer = PackedWriter::new(&mut packed, Packing::Gzip).unwrap();
@@ -438,4 +452,26 @@ for record, copy in zip([record for at, record in enumerate(old) if at not in (0
             String::from_utf8_lossy(&ran.stderr)
         );
     }
+}
+
+#[test]
+fn an_array_in_an_encoding_with_brackets_in_characters_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.json");
+    // The second byte of each character is a backslash.
+    fs::write(&path, b"[{\"text\":\"\x83\\\x83\\\x83\\\"}]").unwrap();
+    let entry = FileEntry::named(path, "file").unwrap();
+    let form = |encoding| {
+        let options = Options {
+            encoding: crate::text::corpus::parse_encoding(encoding).unwrap(),
+            ..Options::default()
+        };
+        ShardForm::of(&entry, &options)
+    };
+    let problem = form("shift_jis").unwrap_err().unwrap().problem;
+    assert_eq!(
+        problem.what,
+        "left out: a JSON array in Shift_JIS, which cannot be written again; convert it to UTF-8 with iconv"
+    );
+    assert!(form("windows-1252").is_ok());
 }

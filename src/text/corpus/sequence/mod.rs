@@ -13,7 +13,9 @@ mod warc;
 pub use csv::CsvRows;
 pub use json_array::{ArrayRun, ArrayScanner, JsonArrayLines};
 #[cfg(feature = "parquet")]
-pub use parquet::{GroupRows, ParquetTable, RowGroupSize, SelectedColumns};
+pub use parquet::{
+    ColumnBatch, ColumnCursor, GroupRows, ParquetTable, RowGroupSize, SelectedColumns, guarded,
+};
 pub use warc::{PassedRecords, RawWarcRecords, WarcRecords};
 
 /// One record of a file, as it came: its id and text are still to be checked.

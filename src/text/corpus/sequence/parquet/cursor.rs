@@ -52,8 +52,25 @@ pub struct ColumnCursor<T: DataType> {
     repetitions: Vec<i16>,
 }
 
+/// Some rows of a column, as the file has them.
+pub struct ColumnBatch<'a, T: DataType> {
+    /// The values that are not null.
+    pub values: &'a [T::T],
+    /// For each value or null: how much of its path is there.
+    pub definitions: &'a [i16],
+    /// In a list, for each value or null: 0 if it starts a row. Empty for other columns.
+    pub repetitions: &'a [i16],
+    /// The definition level of a value.
+    pub most_level: i16,
+}
+
 impl<T: DataType> ColumnCursor<T> {
-    pub fn new(column: &ChosenColumn, pages: CheckedPages, progress: Arc<PageProgress>) -> Self {
+    /// Reads a column from its pages.
+    pub(super) fn new(
+        column: &ChosenColumn,
+        pages: CheckedPages,
+        progress: Arc<PageProgress>,
+    ) -> Self {
         let most_bytes = pages.most_bytes();
         Self {
             reader: ColumnReaderImpl::new(Arc::clone(&column.descriptor), Box::new(pages)),
@@ -127,6 +144,16 @@ impl<T: DataType> ColumnCursor<T> {
             self.definitions.resize(rows.to_usize(), 0);
         }
         Ok(())
+    }
+
+    /// The rows that were read last.
+    pub fn batch(&self) -> ColumnBatch<'_, T> {
+        ColumnBatch {
+            values: &self.values,
+            definitions: &self.definitions,
+            repetitions: &self.repetitions,
+            most_level: self.most_level,
+        }
     }
 
     /// Each value of a column without lists, `None` for null.

@@ -12,14 +12,16 @@ mod footer;
 mod pages;
 mod thrift;
 
+pub use cursor::{ColumnBatch, ColumnCursor, guarded};
+
 use super::{FieldNames, RecordFault, RecordSequence, SequenceRecord, checked_text};
 use crate::base::num::ToU64;
 use codec::PageCodec;
 use columns::ChosenColumn;
-use cursor::{ColumnCursor, IdCursor, TextValue, guarded};
+use cursor::{IdCursor, TextValue};
 use pages::{CheckedPages, PageFile, PageProgress};
 use parquet::{
-    data_type::ByteArrayType,
+    data_type::{ByteArrayType, DataType},
     file::metadata::{
         ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataOptions, ParquetMetaDataReader,
         ParquetStatisticsPolicy,
@@ -57,15 +59,24 @@ pub struct RowGroupSize {
 impl ParquetTable {
     /// Reads the footer. The error says what is wrong with the file.
     pub fn open(file: File) -> Result<Self, String> {
-        let file_bytes = footer::file_bytes(&file)?;
-        let footer = footer::read_footer(&file, file_bytes)?;
         let options = ParquetMetaDataOptions::new()
             .with_column_stats_policy(ParquetStatisticsPolicy::SkipAll)
             .with_encoding_stats_policy(ParquetStatisticsPolicy::SkipAll)
             .with_size_stats_policy(ParquetStatisticsPolicy::SkipAll);
-        let metadata = guarded(|| {
-            ParquetMetaDataReader::decode_metadata_with_options(&footer, Some(&options))
-        });
+        Self::open_by(file, &options)
+    }
+
+    /// The same, with the statistics of the columns: for a copy of the file.
+    pub fn open_with_statistics(file: File) -> Result<Self, String> {
+        let options = ParquetMetaDataOptions::new().with_encoding_stats_as_mask(false);
+        Self::open_by(file, &options)
+    }
+
+    fn open_by(file: File, options: &ParquetMetaDataOptions) -> Result<Self, String> {
+        let file_bytes = footer::file_bytes(&file)?;
+        let footer = footer::read_footer(&file, file_bytes)?;
+        let metadata =
+            guarded(|| ParquetMetaDataReader::decode_metadata_with_options(&footer, Some(options)));
         let metadata = metadata.map_err(|error| format!("the footer is damaged: {error}"))?;
         let starts = group_starts(&metadata, file_bytes)?;
         let names = columns::column_names(metadata.file_metadata().schema_descr());
@@ -76,6 +87,16 @@ impl ParquetTable {
             names: Arc::new(names),
             starts: Arc::new(starts),
         })
+    }
+
+    /// What the footer says.
+    pub fn metadata(&self) -> &ParquetMetaData {
+        &self.metadata
+    }
+
+    /// The file.
+    pub fn file(&self) -> &File {
+        &self.file
     }
 
     /// The number of rows.
@@ -165,6 +186,39 @@ impl SelectedColumns {
             .collect()
     }
 
+    /// The number of the text's column among all leaf columns.
+    pub fn text_column(&self) -> usize {
+        self.text.number
+    }
+
+    /// The type of any column.
+    pub fn physical_type(&self, number: usize) -> parquet::basic::Type {
+        self.any_column(number).descriptor.physical_type()
+    }
+
+    /// Any column of a row group, to be read batch by batch.
+    pub fn column<T: DataType>(
+        &self,
+        group: usize,
+        number: usize,
+    ) -> Result<ColumnCursor<T>, String> {
+        self.cursor(group, &self.any_column(number))
+    }
+
+    /// Where in the file a column of a row group is.
+    pub fn column_bytes(&self, group: usize, number: usize) -> Result<Range<u64>, String> {
+        self.place_of_chunk(group, &self.any_column(number))
+    }
+
+    fn any_column(&self, number: usize) -> ChosenColumn {
+        let schema = self.table.metadata.file_metadata().schema_descr();
+        ChosenColumn {
+            number,
+            name: self.table.names[number].clone(),
+            descriptor: schema.column(number),
+        }
+    }
+
     /// The group with this row, which is counted from 1, and the row's place in it, from 0.
     pub fn find_row(&self, number: u64) -> Option<(usize, u64)> {
         let row = number
@@ -243,7 +297,7 @@ impl SelectedColumns {
         IdCursor::new(column, |column| self.pages(group, column))
     }
 
-    fn cursor<T: parquet::data_type::DataType>(
+    fn cursor<T: DataType>(
         &self,
         group: usize,
         column: &ChosenColumn,
@@ -252,7 +306,16 @@ impl SelectedColumns {
         Ok(ColumnCursor::new(column, pages, progress))
     }
 
-    /// The pages of a column, after a check that they are inside of the file.
+    /// Where the pages of a column are, after a check that they are inside of the file.
+    fn place_of_chunk(&self, group: usize, column: &ChosenColumn) -> Result<Range<u64>, String> {
+        let chunk = self.table.metadata.row_group(group).column(column.number);
+        let bad = |what: String| format!("row group {group}, column {}: {what}", column.name);
+        if let Some(path) = chunk.file_path().filter(|path| !path.is_empty()) {
+            return Err(bad(format!("its data is in another file, {path:?}")));
+        }
+        chunk_bytes(chunk, self.table.file_bytes).map_err(bad)
+    }
+
     fn pages(
         &self,
         group: usize,
@@ -260,10 +323,7 @@ impl SelectedColumns {
     ) -> Result<(CheckedPages, Arc<PageProgress>), String> {
         let chunk = self.table.metadata.row_group(group).column(column.number);
         let bad = |what: String| format!("row group {group}, column {}: {what}", column.name);
-        if let Some(path) = chunk.file_path().filter(|path| !path.is_empty()) {
-            return Err(bad(format!("its data is in another file, {path:?}")));
-        }
-        let bytes = chunk_bytes(chunk, self.table.file_bytes).map_err(bad)?;
+        let bytes = self.place_of_chunk(group, column)?;
         let progress = Arc::new(PageProgress::default());
         let pages = CheckedPages::new(PageFile {
             file: Arc::clone(&self.table.file),
