@@ -197,12 +197,9 @@ fn absolute(path: &Path) -> Result<PathBuf> {
 
 /// The last name of a path: `b` of `a/b/`.
 fn named_part(path: &Path) -> PathBuf {
-    let names = path.components().filter_map(|component| match component {
+    let mut names = path.components().filter_map(|component| match component {
         Component::Normal(name) => Some(name),
         _ => None,
     });
-    names
-        .rev()
-        .next()
-        .map_or_else(PathBuf::new, PathBuf::from)
+    names.next_back().map_or_else(PathBuf::new, PathBuf::from)
 }

@@ -101,7 +101,8 @@ fn message(fault: RecordFault, text: &str) -> String {
         RecordFault::NoText { fields } => {
             format!("there is no column {text:?}, but {}", fields.join(", "))
         }
-        RecordFault::NotUtf8(what) | RecordFault::Bad(what) => what,
+        RecordFault::NotUtf8 { what, .. } | RecordFault::Bad(what) => what,
+        RecordFault::Null => format!("the column {text:?} has no value"),
         RecordFault::TooLarge => "the table is too large".to_owned(),
     }
 }
