@@ -3,7 +3,7 @@
 use super::{cleanup, truncated_files};
 use crate::{
     base::files::{self, durable},
-    report::Format,
+    report::{Format, RecordTarget},
 };
 use anyhow::{Context, bail};
 use flate2::{Compression, write::GzEncoder};
@@ -98,10 +98,16 @@ pub enum Packed {
     Zstd(BufWriter<zstd::Encoder<'static, Output>>),
 }
 
-/// A file of records, whose name tells their format: NDJSON unless it ends with .tsv or .csv, packed or not.
+/// A file of records, whose name tells their format: NDJSON unless it ends with .tsv, .csv or .parquet; all but the last may be packed.
 pub struct RecordFile {
-    format: Format,
+    format: RecordFormat,
     out: Packed,
+}
+
+enum RecordFormat {
+    Lines(Format),
+    #[cfg(feature = "parquet")]
+    Table,
 }
 
 impl RecordFile {
@@ -111,13 +117,23 @@ impl RecordFile {
         let name = name.trim_end_matches(".gz").trim_end_matches(".zst");
         let has_it = |format: &&Format| name.ends_with(&format!(".{}", format.name()));
         let format = Format::ALL.iter().find(has_it);
-        let format = format.copied().unwrap_or(Format::Ndjson);
+        let format = RecordFormat::Lines(format.copied().unwrap_or(Format::Ndjson));
+        #[cfg(feature = "parquet")]
+        let format = if name.ends_with(".parquet") {
+            RecordFormat::Table
+        } else {
+            format
+        };
         Ok(Self { format, out })
     }
 
-    /// The format, and where records go.
-    pub fn sink(&mut self) -> (Format, &mut dyn Write) {
-        (self.format, &mut self.out)
+    /// Where records go.
+    pub fn target(&mut self) -> RecordTarget<'_> {
+        match self.format {
+            RecordFormat::Lines(format) => RecordTarget::Lines(format, &mut self.out),
+            #[cfg(feature = "parquet")]
+            RecordFormat::Table => RecordTarget::NewTable(&mut self.out),
+        }
     }
 
     /// Makes the file appear under its name.

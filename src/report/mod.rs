@@ -12,6 +12,9 @@ mod decimal;
 mod document_ids;
 mod excerpt;
 pub mod html;
+#[cfg(feature = "parquet")]
+mod parquet_records;
+mod record_target;
 pub mod records;
 mod sink;
 mod spex_plot;
@@ -22,6 +25,9 @@ pub use crate::base::codec::put_json_string as put_json_text;
 pub use decimal::{put_count, put_number};
 pub use document_ids::{DocumentIds, EncodedIds};
 pub use excerpt::Excerpts;
+#[cfg(feature = "parquet")]
+pub use parquet_records::ParquetRecords;
+pub use record_target::{RecordBytes, RecordTarget};
 pub use sink::{
     Csv, Dot, Format, GraphFormat, Graphml, HtmlPages, Ndjson, PairTexts, PanXml, PanXmlDirectory,
     Sink, Tsv, field_names, put_json,

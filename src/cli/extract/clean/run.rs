@@ -189,6 +189,7 @@ impl CleanArgs {
         self.tell_space(shards, &directory.path, None)?;
         let (indexed, index) = self.index(input, &directory.path)?;
         let fates = directory.path.join(FATES);
+        let shards = &shards.without(&indexed.damaged);
         let mut decided = self.decide(input, shards, &index, indexed, &fates)?;
         let writer = ShardWriter {
             shards,
@@ -247,6 +248,7 @@ impl CleanArgs {
             self.decide_anew(input, shards, target, state, &fates)?
         };
         let mut decided = decided;
+        let shards = &shards.without(&decided.damaged);
         let writer = ShardWriter {
             shards,
             cleaned: &decided.account.cleaned,
@@ -294,6 +296,7 @@ impl CleanArgs {
         if temporary.is_none() {
             state.advance(Progress::Indexed(indexed.clone()))?;
         }
+        let shards = &shards.without(&indexed.damaged);
         let decided = self.decide(input, shards, &index, indexed, fates)?;
         durable::sync_dir(state.directory())?;
         state.advance(Progress::Decided(Box::new(decided.clone())))?;
@@ -363,7 +366,6 @@ impl CleanArgs {
             shards,
             index: &indexes.collection,
             has_placed_ids: input.given.is_none(),
-            damaged: &indexed.damaged,
             settings: &input.settings,
             against: &indexes.against,
         };
@@ -379,8 +381,8 @@ impl CleanArgs {
             bar.complain(PROGRAM, self.source.read.skip_bad);
         }
         let records = CleanRecords {
-            dropped: dropped.as_mut().map(RecordFile::sink),
-            cuts: cuts.as_mut().map(RecordFile::sink),
+            dropped: dropped.as_mut().map(RecordFile::target),
+            cuts: cuts.as_mut().map(RecordFile::target),
         };
         let cleaned = decide_fates(&options, &collection, fates, records, &mut bar)?;
         let problems = indexed.problems + bar.problems();
@@ -394,6 +396,7 @@ impl CleanArgs {
         cuts.map_or(Ok(()), RecordFile::commit)?;
         Ok(Decided {
             problems,
+            damaged: indexed.damaged.clone(),
             account: CleanAccount {
                 shards: shards.shards.len().to_u64(),
                 bytes_read: shards.bytes(),

@@ -47,7 +47,10 @@ pub struct Indexed {
 /// What was decided.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Decided {
+    /// Inputs that could not be used.
     pub problems: u64,
+    /// Files that could not be read to their ends, and take no part.
+    pub damaged: BTreeSet<String>,
     pub account: CleanAccount,
 }
 

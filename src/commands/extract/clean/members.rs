@@ -12,7 +12,7 @@ use crate::{
     index::{Index, View},
     text::corpus::{InputDocument, PlacedId, Source},
 };
-use std::{collections::BTreeSet, ops::Range};
+use std::ops::Range;
 
 /// A document of the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,13 +42,8 @@ pub struct Members {
 
 impl Members {
     /// The documents of an index that was made of the input with placed ids. `documents`: those of the view that are of this index.
-    /// Files that are left out take no part.
-    pub fn of_placed(
-        view: &View<'_>,
-        documents: Range<usize>,
-        shards: &ShardList,
-        left_out: &BTreeSet<String>,
-    ) -> Result<Self> {
+    /// Those of files that are not listed take no part.
+    pub fn of_placed(view: &View<'_>, documents: Range<usize>, shards: &ShardList) -> Result<Self> {
         let mut members = Self {
             has_placed_ids: true,
             ..Self::default()
@@ -64,10 +59,7 @@ impl Members {
                 )
             })?;
             if last.as_ref().is_none_or(|(file, _)| file != placed.file) {
-                let shard = shards
-                    .find_file(placed.file)
-                    .filter(|_| !left_out.contains(placed.file));
-                last = Some((placed.file.to_owned(), shard));
+                last = Some((placed.file.to_owned(), shards.find_file(placed.file)));
             }
             if let Some((_, Some(shard))) = last {
                 members.list.push(Member {

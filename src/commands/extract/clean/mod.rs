@@ -43,7 +43,7 @@ use crate::{
     blot::{self as schemes, select},
     commands::{Observer, Settings},
     index::{Index, View},
-    report::{Format, records::DropReason},
+    report::{RecordTarget, records::DropReason},
     similar::{Discovery, DiscoveryOptions, Measure, Score},
 };
 use cuts::{CutSearch, FoundCuts};
@@ -52,7 +52,7 @@ use members::Members;
 use order::PreferredPrefixes;
 use report::FateReport;
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeSet, io::Write, ops::Range, path::Path};
+use std::{ops::Range, path::Path};
 
 /// Which documents and passages go.
 #[derive(Debug, Clone)]
@@ -85,14 +85,12 @@ pub struct CleanOptions {
 
 /// The collection that is cleaned.
 pub struct Collection<'c> {
-    /// Its files.
+    /// Its files. Documents of other files take no part, though the index may have them.
     pub shards: &'c ShardList,
     /// An index of its documents.
     pub index: &'c Index,
     /// The index was made with [`placed_ids`](crate::text::corpus::Options::placed_ids); otherwise documents are found in it by their ids.
     pub has_placed_ids: bool,
-    /// Files of which a part could not be read: they take no part.
-    pub damaged: &'c BTreeSet<String>,
     /// How its documents are read.
     pub settings: &'c Settings,
     /// Other collections, whose documents and passages go.
@@ -103,9 +101,9 @@ pub struct Collection<'c> {
 #[derive(Default)]
 pub struct CleanRecords<'r> {
     /// For documents.
-    pub dropped: Option<(Format, &'r mut dyn Write)>,
+    pub dropped: Option<RecordTarget<'r>>,
     /// For passages.
-    pub cuts: Option<(Format, &'r mut dyn Write)>,
+    pub cuts: Option<RecordTarget<'r>>,
 }
 
 /// What was decided.
@@ -173,7 +171,7 @@ pub fn decide_fates(
     options: &CleanOptions,
     collection: &Collection<'_>,
     fates: &Path,
-    mut records: CleanRecords<'_>,
+    records: CleanRecords<'_>,
     observer: &mut dyn Observer,
 ) -> Result<Cleaned> {
     let Collection { index, against, .. } = *collection;
@@ -223,7 +221,7 @@ pub fn decide_fates(
         .find(observer)?,
     };
     let report = FateReport::new(options, measure, &compared, collection, fates)?;
-    let mut cleaned = report.write(&decisions, found, &mut records)?;
+    let mut cleaned = report.write(&decisions, found, records)?;
     cleaned.short_others = options
         .cut
         .map_or(0, |lengths| compared.short_others(lengths.against));
@@ -296,7 +294,7 @@ impl Collection<'_> {
         observer: &mut dyn Observer,
     ) -> Result<Members> {
         if self.has_placed_ids {
-            return Members::of_placed(view, others..view.documents(), self.shards, self.damaged);
+            return Members::of_placed(view, others..view.documents(), self.shards);
         }
         Members::of_index(self.index, view, self.shards, self.settings, observer)
     }

@@ -13,16 +13,14 @@ use crate::{
         ids::DocNo,
         num::{ToU32, ToU64, ToUsize},
     },
-    commands::extract::put,
     report::{
-        Format, Sink,
+        RecordTarget,
         records::{CutPassage, CutRecord, DropReason, DroppedDocument, KeepNote},
     },
     similar::Measure,
     text::stream::Span,
 };
-use serde::Serialize;
-use std::{cmp::Reverse, io::Write, path::Path};
+use std::{cmp::Reverse, path::Path};
 
 /// Writes fates and records, document by document in the order of the input.
 pub struct FateReport<'r> {
@@ -73,10 +71,17 @@ impl<'r> FateReport<'r> {
         mut self,
         decisions: &Decisions,
         found: FoundCuts,
-        records: &mut CleanRecords<'_>,
+        records: CleanRecords<'_>,
     ) -> Result<Cleaned> {
-        put_head(&mut records.dropped, &DroppedDocument::default())?;
-        put_head(&mut records.cuts, &CutRecord::default())?;
+        let CleanRecords { dropped, cuts } = records;
+        let mut records = CleanRecords {
+            dropped: dropped
+                .map(|target| target.begin(&DroppedDocument::default()))
+                .transpose()?,
+            cuts: cuts
+                .map(|target| target.begin(&CutRecord::default()))
+                .transpose()?,
+        };
         let FoundCuts {
             cuts,
             keeps_others,
@@ -90,14 +95,19 @@ impl<'r> FateReport<'r> {
         let mut next = 0;
         if let Some(cuts) = cuts {
             cuts.for_each_document(|place, cuts| {
-                self.put_uncut(next..place, decisions, records)?;
+                self.put_uncut(next..place, decisions, &mut records)?;
                 next = place + 1;
                 let keeps = keeps_others[place.to_usize()];
-                self.put_cut(place, cuts, keeps, records)
+                self.put_cut(place, cuts, keeps, &mut records)
             })?;
         }
         let places = self.compared.members.list.len().to_u32();
-        self.put_uncut(next..places, decisions, records)?;
+        self.put_uncut(next..places, decisions, &mut records)?;
+        let CleanRecords { dropped, cuts } = records;
+        dropped
+            .into_iter()
+            .chain(cuts)
+            .try_for_each(RecordTarget::end)?;
         self.cleaned.kept = self.cleaned.read - self.cleaned.dropped();
         self.cleaned.largest = self.largest()?;
         self.cleaned.fates = self.writer.finish()?;
@@ -169,7 +179,10 @@ impl<'r> FateReport<'r> {
             duplicate_of_file: of_file.as_deref(),
             estimate: self.measure.selection.is_some(),
         };
-        put_record(&mut records.dropped, &record)
+        records
+            .dropped
+            .as_mut()
+            .map_or(Ok(()), |target| target.put(&record))
     }
 
     fn share(&self, document: DocNo, shared: u32) -> f64 {
@@ -238,7 +251,9 @@ impl<'r> FateReport<'r> {
                 record: member.record,
                 duplicate_of_file: of_file.as_deref(),
             };
-            put_record(&mut records.cuts, &record)?;
+            if let Some(target) = &mut records.cuts {
+                target.put(&record)?;
+            }
         }
         Ok(())
     }
@@ -274,25 +289,4 @@ impl<'r> FateReport<'r> {
             |(document, count): (DocNo, &u32)| Ok((self.name(document)?.0, u64::from(*count)));
         groups.into_iter().map(named).collect()
     }
-}
-
-/// Where records of one kind go, if anywhere.
-type RecordOutput<'o> = Option<(Format, &'o mut dyn Write)>;
-
-fn put_head(output: &mut RecordOutput<'_>, shape: &impl Serialize) -> Result<()> {
-    let Some((format, out)) = output else {
-        return Ok(());
-    };
-    let mut bytes = Vec::new();
-    format.put_head(shape, &mut bytes)?;
-    put(out, &bytes)
-}
-
-fn put_record(output: &mut RecordOutput<'_>, record: &impl Serialize) -> Result<()> {
-    let Some((format, out)) = output else {
-        return Ok(());
-    };
-    let mut bytes = Vec::new();
-    format.put_record(record, &mut bytes)?;
-    put(out, &bytes)
 }

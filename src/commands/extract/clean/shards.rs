@@ -11,7 +11,7 @@ use crate::{
     },
 };
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     ffi::OsStr,
     fs,
     path::{Component, Path, PathBuf},
@@ -124,6 +124,19 @@ impl ShardList {
             }
         }
         Ok(())
+    }
+
+    /// The same without some files, given by what messages call them.
+    pub fn without(&self, files: &BTreeSet<String>) -> Self {
+        let stays = |shard: &&Shard| !files.contains(&*shard.entry.name());
+        let shards: Vec<_> = self.shards.iter().filter(stays).cloned().collect();
+        let numbers = shards.iter().enumerate();
+        let by_name = numbers.map(|(number, shard)| (shard.entry.name().to_string(), number));
+        Self {
+            by_name: by_name.collect(),
+            left_out: self.left_out.clone(),
+            shards,
+        }
     }
 
     /// The number of a file, by what messages call it.

@@ -1,0 +1,166 @@
+//! Records as the rows of a Parquet table.
+//!
+//! A table has its types before its first row, and its directory after the last, so it is no [`Sink`](super::Sink), which appends
+//! text record by record.
+
+use crate::base::error::{Error, Result};
+use parquet::{
+    basic::{Compression, LogicalType, Repetition, Type as PhysicalType, ZstdLevel},
+    data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type},
+    errors::ParquetError,
+    file::{properties::WriterProperties, writer::SerializedFileWriter},
+    schema::types::Type,
+};
+use serde::Serialize;
+use serde_json::Value;
+use std::{
+    io::{self, Write},
+    sync::Arc,
+};
+
+/// Rows of one row group.
+const GROUP_ROWS: usize = 1 << 16;
+
+/// Writes records of one type. Memory: a row group.
+pub struct ParquetRecords<W: Write + Send> {
+    writer: SerializedFileWriter<W>,
+    columns: Vec<(String, CellType)>,
+    /// The rows that are not written yet.
+    rows: Vec<Value>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CellType {
+    Text,
+    Integer,
+    Number,
+    Flag,
+}
+
+impl CellType {
+    /// The type of the cells that are like this one; a list or an object becomes a text of JSON.
+    fn of(value: &Value) -> Self {
+        match value {
+            Value::Bool(_) => Self::Flag,
+            Value::Number(number) if number.is_f64() => Self::Number,
+            Value::Number(_) => Self::Integer,
+            Value::Null | Value::String(_) | Value::Array(_) | Value::Object(_) => Self::Text,
+        }
+    }
+
+    fn physical(self) -> PhysicalType {
+        match self {
+            Self::Text => PhysicalType::BYTE_ARRAY,
+            Self::Integer => PhysicalType::INT64,
+            Self::Number => PhysicalType::DOUBLE,
+            Self::Flag => PhysicalType::BOOLEAN,
+        }
+    }
+}
+
+impl<W: Write + Send> ParquetRecords<W> {
+    /// A table with a column for each field of `shape`, of the type of the value there.
+    pub fn new<R: Serialize>(out: W, shape: &R, names: &[String]) -> Result<Self> {
+        let shape = serde_json::to_value(shape).map_err(|error| Error::output(error.into()))?;
+        let columns: Vec<_> = names
+            .iter()
+            .map(|name| (name.clone(), CellType::of(&shape[name])))
+            .collect();
+        let fields = columns
+            .iter()
+            .map(|(name, cell)| {
+                let field = Type::primitive_type_builder(name, cell.physical())
+                    .with_repetition(Repetition::OPTIONAL);
+                let is_text = *cell == CellType::Text;
+                let field = field.with_logical_type(is_text.then_some(LogicalType::String));
+                field.build().map(Arc::new)
+            })
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(failed)?;
+        let schema = Type::group_type_builder("records")
+            .with_fields(fields)
+            .build()
+            .map_err(failed)?;
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::ZSTD(ZstdLevel::default()))
+            .build();
+        let writer = SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties));
+        Ok(Self {
+            writer: writer.map_err(failed)?,
+            columns,
+            rows: Vec::new(),
+        })
+    }
+
+    /// Adds a row.
+    pub fn push<R: Serialize>(&mut self, record: &R) -> Result<()> {
+        let row = serde_json::to_value(record).map_err(|error| Error::output(error.into()))?;
+        self.rows.push(row);
+        if self.rows.len() < GROUP_ROWS {
+            return Ok(());
+        }
+        self.write_group()
+    }
+
+    /// Writes the rest, and returns what it was written to.
+    pub fn finish(mut self) -> Result<W> {
+        self.write_group()?;
+        self.writer.into_inner().map_err(failed)
+    }
+
+    fn write_group(&mut self) -> Result<()> {
+        if self.rows.is_empty() {
+            return Ok(());
+        }
+        let rows = std::mem::take(&mut self.rows);
+        let mut group = self.writer.next_row_group().map_err(failed)?;
+        for (name, cell) in &self.columns {
+            let values = || rows.iter().map(|row| &row[name]);
+            let written = match cell {
+                CellType::Text => put::<ByteArrayType, _>(&mut group, values().map(text_of)),
+                CellType::Integer => put::<Int64Type, _>(&mut group, values().map(Value::as_i64)),
+                CellType::Number => put::<DoubleType, _>(&mut group, values().map(Value::as_f64)),
+                CellType::Flag => put::<BoolType, _>(&mut group, values().map(Value::as_bool)),
+            };
+            written.map_err(failed)?;
+        }
+        group.close().map(drop).map_err(failed)
+    }
+}
+
+fn text_of(value: &Value) -> Option<ByteArray> {
+    match value {
+        Value::Null => None,
+        Value::String(text) => Some(ByteArray::from(text.as_str())),
+        other => Some(ByteArray::from(other.to_string().as_str())),
+    }
+}
+
+/// Writes the next column of a row group; a cell without a value is null.
+fn put<T: DataType, W: Write + Send>(
+    group: &mut parquet::file::writer::SerializedRowGroupWriter<'_, W>,
+    cells: impl Iterator<Item = Option<T::T>>,
+) -> Result<(), ParquetError> {
+    let (mut values, mut levels) = (Vec::new(), Vec::new());
+    for cell in cells {
+        levels.push(i16::from(cell.is_some()));
+        values.extend(cell);
+    }
+    let Some(mut column) = group.next_column()? else {
+        return Ok(());
+    };
+    column
+        .typed::<T>()
+        .write_batch(&values, Some(&levels), None)?;
+    column.close()
+}
+
+fn failed(error: ParquetError) -> Error {
+    Error::output(match error {
+        ParquetError::External(cause) => match cause.downcast::<io::Error>() {
+            Ok(cause) => *cause,
+            Err(cause) => io::Error::other(cause),
+        },
+        other => io::Error::other(other),
+    })
+}
