@@ -573,7 +573,9 @@ impl CleanArgs {
                 )
             })
             .collect();
-        self.tell(&format!("needs {}", parts.join(", and ")));
+        if needed.iter().any(|(_, bytes, _)| *bytes >= LEAST_TOLD) {
+            self.tell(&format!("needs {}", parts.join(", and ")));
+        }
         for (path, bytes, what) in needed {
             let free = free_bytes(path)?;
             if free < bytes {
@@ -589,6 +591,8 @@ impl CleanArgs {
     }
 }
 
+/// Less is not worth a word.
+const LEAST_TOLD: u64 = 16 << 20;
 /// An index takes about this part of the text, with the sorted runs that it is made of.
 const INDEX_PART: u64 = 2;
 const INDEX: &str = "index";
