@@ -595,6 +595,69 @@ fn whole_documents_are_copied_or_left_out() {
 }
 
 #[test]
+fn records_of_every_kind_are_written_again() {
+    let text = |of: usize| words(&format!("t{of}x"), 20);
+    let csv: String = (0..4)
+        .map(|n| format!("c{n},\"{}\",\"a \"\"note\"\"\"\r\n", text(n)))
+        .collect();
+    let array: Vec<Value> = (2..6)
+        .map(|n| json!({ "id": format!("j{n}"), "text": text(n) }))
+        .collect();
+    let dir = TestDir::with(&[
+        ("in/a.csv", format!("id,text,more\r\n{csv}")),
+        ("in/b.json", serde_json::to_string_pretty(&array).unwrap()),
+        (
+            "in/c.tsv",
+            format!("text\tid\n{}\tt9\n{}\tt5\n", text(9), text(5)),
+        ),
+    ]);
+    std::fs::copy(
+        crate::test_dir::root().join("testdata/corpus-kinds/snappy.parquet"),
+        dir.path("in/d.parquet"),
+    )
+    .unwrap();
+    let read = |of: &str| {
+        let ids = dir.shell(&format!(
+            "dedup-tokenize -q {of} | jq -r 'select(.doc).doc' "
+        ));
+        let ids = ids.ok_text();
+        ids.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    dir.shell("dedup-extract clean -q in -o out --dropped gone.parquet --keep first")
+        .ok();
+    assert_eq!(dir.read("out/a.csv"), dir.read("in/a.csv"));
+    assert_eq!(read("out/b.json"), ["j4", "j5"]);
+    assert_eq!(read("out/c.tsv"), ["t9"]);
+    assert_eq!(
+        String::from_utf8(dir.read("out/c.tsv")).unwrap(),
+        format!("text\tid\n{}\tt9\n", text(9))
+    );
+    // The table of what went is read as any other.
+    assert_eq!(
+        read("gone.parquet --text-field reason")[..3],
+        ["j2", "j3", "t5"]
+    );
+    dir.shell("dedup-extract clean -q out -o twice").ok();
+    for name in ["a.csv", "b.json", "c.tsv", "d.parquet"] {
+        let [once, twice] = ["out", "twice"].map(|of| dir.read(&format!("{of}/{name}")));
+        assert!(once == twice, "{name}");
+    }
+    dir.shell("dedup-extract clean -q in -o notes --mode annotate")
+        .ok();
+    let notes = dir.shell("dedup-tokenize -q notes/a.csv notes/b.json notes/c.tsv notes/d.parquet --text-field dedup | jq -c 'select(.doc) | [.doc, .tokens[1]]'");
+    assert!(
+        notes.ok_text().starts_with("[\"c0\",\"true\"]\n"),
+        "{}",
+        notes.stdout()
+    );
+    assert!(
+        notes.ok_text().contains("[\"j2\",\"false\"]\n"),
+        "{}",
+        notes.stdout()
+    );
+}
+
+#[test]
 fn stdin_is_cleaned_in_one_go() {
     let dir = copies();
     let out = dir

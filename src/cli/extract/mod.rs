@@ -244,9 +244,14 @@ impl Tool for ExtractCli {
     ];
 
     fn adjust(command: Command) -> Command {
-        command.mut_subcommand("pairs", |pairs| {
+        let command = command.mut_subcommand("pairs", |pairs| {
             PassageArgs::IDS.iter().fold(pairs, |pairs, id| {
                 pairs.mut_arg(id, |flag| flag.requires("passages"))
+            })
+        });
+        command.mut_subcommand("clean", |clean| {
+            clean.mut_arg("k", |flag| {
+                flag.help("Tokens in a window [default: 5, for dna 31]")
             })
         })
     }

@@ -34,6 +34,8 @@ pub struct FateReport<'r> {
     groups: Vec<u32>,
 }
 
+/// Shares have six decimals, as in all records.
+const SHARE_STEPS: f64 = 1e6;
 /// How many groups are listed.
 const LARGEST: usize = 5;
 
@@ -156,6 +158,7 @@ impl<'r> FateReport<'r> {
             }
         }
         let share = share.unwrap_or_else(|| self.share(member.document, shared));
+        let share = (share * SHARE_STEPS).round() / SHARE_STEPS;
         let (id, _) = self.name(member.document)?;
         let (duplicate_of, of_file) = self.name(of)?;
         if self.options.annotate {
