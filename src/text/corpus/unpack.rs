@@ -1,4 +1,4 @@
-//! Reads compressed input as what is inside.
+//! Unpacks compressed input.
 //!
 //! The first bytes decide, so that stdin and oddly named files work too. Files of several members or
 //! frames are read to their end. What is compressed twice is unpacked twice, and no more than

@@ -64,7 +64,7 @@ fn read_part(
     walk(member, part, reader)
 }
 
-/// A part in another format that programs without a Word writer put into a file; its text goes behind the body.
+/// A part in another format that programs without a Word writer put into a file; its text goes after the body.
 fn read_chunk(
     package: &mut ZipPackage<'_>,
     main: &str,

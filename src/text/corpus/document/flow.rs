@@ -49,7 +49,7 @@ impl TextFlow {
         self.used_bytes += end_line(self.current());
     }
 
-    /// Ends a line, and puts the text boxes of a paragraph of the body behind it.
+    /// Ends a line, and puts the text boxes of a paragraph of the body after it.
     pub fn end_paragraph(&mut self) {
         self.new_line();
         if self.open.len() == 1 && !self.boxes.is_empty() {

@@ -41,7 +41,7 @@ impl DocumentKind for Html {
     }
 }
 
-/// Whether the first tag is that of a page, behind comments and declarations.
+/// Whether the first tag is that of a page, after comments and declarations.
 fn is_page(head: &[u8]) -> bool {
     let mut rest = head.strip_prefix(BOM).unwrap_or(head);
     loop {

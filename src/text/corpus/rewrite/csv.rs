@@ -167,7 +167,7 @@ impl CsvScanner {
 struct CsvHeader {
     columns: usize,
     text: Option<usize>,
-    /// The column for notes, if rows get one: one behind the last, if it is new.
+    /// The column for notes, if rows get one: one after the last, if it is new.
     note: Option<usize>,
     parser: Reader,
 }

@@ -28,12 +28,12 @@ pub struct CsvRows {
     number: u64,
     /// The line that the parser has come to.
     line: u64,
-    /// The parser was given a line feed behind the end of the input.
+    /// The parser was given a line feed after the end of the input.
     is_end_fed: bool,
     has_ended: bool,
 }
 
-/// The fields of a row, one behind the other in one buffer.
+/// The fields of a row, one after the other in one buffer.
 #[derive(Default)]
 struct CsvRow {
     bytes: Vec<u8>,

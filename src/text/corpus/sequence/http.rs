@@ -329,7 +329,7 @@ fn charset_in(content_type: &[u8]) -> Option<&'static Encoding> {
     Encoding::for_label(value_behind(&lower, b"charset")?)
 }
 
-/// The value behind `name=`, with or without quotes.
+/// The value after `name=`, with or without quotes.
 fn value_behind<'a>(text: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let rest = &text[memmem::find(text, name)? + name.len()..];
     let rest = rest

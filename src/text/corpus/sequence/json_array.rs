@@ -194,7 +194,7 @@ impl ArrayScanner {
             BeforeArray => self.before_array(byte),
             First | BeforeElement => self.before_element(byte),
             AfterElement => self.after_element(byte),
-            _ => self.fail("there is more behind the end of the array"),
+            _ => self.fail("there is more after the end of the array"),
         }
     }
 
@@ -332,8 +332,8 @@ mod tests {
             (b"[", "byte 1: the file ends before the array does; it may be truncated"),
             (b"[{},", "element 1, byte 4: the file ends before the array does; it may be truncated"),
             (b"[{},{\"a", "element 2, byte 7: the file ends before the array does; it may be truncated"),
-            (b"[{}]]", "element 1, byte 4: there is more behind the end of the array"),
-            (b"[{}] {", "element 1, byte 5: there is more behind the end of the array"),
+            (b"[{}]]", "element 1, byte 4: there is more after the end of the array"),
+            (b"[{}] {", "element 1, byte 5: there is more after the end of the array"),
             (b"[{} {}]", "element 1, byte 4: a comma is missing"),
             (b"[{},,{}]", "element 1, byte 4: an element is missing"),
             (b"[{},]", "element 1, byte 4: an element is missing"),

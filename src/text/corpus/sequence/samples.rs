@@ -355,7 +355,7 @@ mod parquet_files {
         for (bytes, expected) in cases {
             assert_eq!(read(bytes).unwrap_err(), expected);
         }
-        // Data is missing in the middle: the footer is whole, and points behind the file.
+        // Data is missing in the middle: the footer is whole, and points past the file.
         let mut short = b"PAR1".to_vec();
         short.extend_from_slice(&whole[end - 6000..]);
         let error = read(&short).unwrap_err();

@@ -236,7 +236,7 @@ impl RawWarcRecords {
         Ok(Some((self.number, holds_page)))
     }
 
-    /// Passes on the bytes of the record whose header was read, with the empty lines behind it.
+    /// Passes on the bytes of the record whose header was read, with the empty lines after it.
     pub fn pass_record<E: From<String>>(
         &mut self,
         each: &mut dyn FnMut(&[u8]) -> Result<(), E>,
@@ -292,7 +292,7 @@ impl Place {
             return Ok(line);
         }
         Err(Damage(format!(
-            "byte {at}: no empty line behind the record at byte {}; its Content-Length of {} is wrong, or the record is damaged",
+            "byte {at}: no empty line after the record at byte {}; its Content-Length of {} is wrong, or the record is damaged",
             self.start, self.length
         )))
     }
@@ -496,7 +496,7 @@ mod tests {
             cut(end - 5),
             "byte 0: the record is truncated: it has 3 of 4 bytes"
         );
-        assert!(cut(end - 1).contains("no empty line behind the record at byte 0"));
+        assert!(cut(end - 1).contains("no empty line after the record at byte 0"));
         assert_eq!(cut(20), "byte 0: the header of the record does not end");
         let mut two = one.clone();
         two.extend_from_slice(b"garbage");

@@ -79,10 +79,10 @@ impl ColumnTask<'_, '_> {
         while !rest.is_empty() {
             let count = cursor.batch_rows().min(rest.len().to_u64());
             cursor.read(count)?;
-            let (batch, behind) = rest.split_at(count.to_usize());
+            let (batch, after) = rest.split_at(count.to_usize());
             kept.select(&cursor.batch(), batch, cut);
             kept.write(writer)?;
-            rest = behind;
+            rest = after;
         }
         Ok(())
     }
@@ -127,7 +127,7 @@ impl<T: DataType> KeptRows<T> {
             let definitions = &batch.definitions[level.min(end)..end];
             let is_value = |level: &&i16| **level == batch.most_level;
             let count = definitions.iter().filter(is_value).count();
-            let (of_row, behind) = values.split_at(count.min(values.len()));
+            let (of_row, after) = values.split_at(count.min(values.len()));
             if row.is_kept() {
                 let from = self.values.len();
                 self.values.extend_from_slice(of_row);
@@ -137,7 +137,7 @@ impl<T: DataType> KeptRows<T> {
                 self.repetitions
                     .extend_from_slice(repetitions.unwrap_or_default());
             }
-            (level, values) = (end, behind);
+            (level, values) = (end, after);
         }
     }
 

@@ -188,7 +188,7 @@ fn sorting_columns(copy: &TableCopy) -> Option<Vec<SortingColumn>> {
         .all(|group| group.sorting_columns() == Some(columns));
     let stays = |column: &&SortingColumn| {
         let number = usize::try_from(column.column_idx);
-        // Columns behind one that is replaced have other numbers.
+        // Columns after one that is replaced have other numbers.
         number.is_ok_and(|number| {
             number != copy.text && (0..=number).all(|number| copy.is_copied(number))
         })

@@ -129,15 +129,15 @@ fn hadoop_blocks(packed: &[u8], out: &mut [u8]) -> Option<usize> {
     let mut made = 0_usize;
     let number = |bytes: &[u8]| Some(u32::from_be_bytes(bytes.try_into().ok()?).to_usize());
     while !rest.is_empty() {
-        let (head, behind) = rest.split_at_checked(8)?;
+        let (head, after) = rest.split_at_checked(8)?;
         let unpacked = number(&head[..4])?;
-        let (block, behind) = behind.split_at_checked(number(&head[4..])?)?;
+        let (block, after) = after.split_at_checked(number(&head[4..])?)?;
         let into = out.get_mut(made..made.checked_add(unpacked)?)?;
         if lz4_flex::block::decompress_into(block, into).ok()? != unpacked {
             return None;
         }
         made += unpacked;
-        rest = behind;
+        rest = after;
     }
     Some(made)
 }

@@ -15,7 +15,7 @@ pub fn counts_fit(values: &[u8], runs: usize, most_values: u64) -> bool {
 /// How many bytes a run of packed numbers has.
 ///
 /// The head has the size of a block, its number of miniblocks, the count and the first number. A block has its smallest
-/// delta, a bit width for each miniblock, and the miniblocks that are not behind the last number.
+/// delta, a bit width for each miniblock, and the miniblocks that are not past the last number.
 fn run_bytes(bytes: &[u8], most_values: u64) -> Option<usize> {
     let mut reader = ThriftReader::new(bytes);
     let block_values = reader.varint().ok()?;

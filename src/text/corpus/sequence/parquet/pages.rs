@@ -301,7 +301,7 @@ impl CheckedPages {
         (u64::from(header.values) * all).div_ceil(8) + 2 <= page.len().to_u64()
     }
 
-    /// The page behind its levels.
+    /// The page after its levels.
     fn values_of<'a>(&self, header: &PageHeader, page: &'a [u8]) -> Option<&'a [u8]> {
         if header.kind == DATA_PAGE_V2 {
             return page.get(header.level_bytes()..);
@@ -315,9 +315,9 @@ impl CheckedPages {
             if level > 0 {
                 // Deltas and bit-packed levels come from different times.
                 let is_run_length = encoding == 3;
-                let (length, behind) = rest.split_at_checked(4).filter(|_| is_run_length)?;
+                let (length, after) = rest.split_at_checked(4).filter(|_| is_run_length)?;
                 let length = u32::from_le_bytes(length.try_into().ok()?);
-                rest = behind.get(length.to_usize()..)?;
+                rest = after.get(length.to_usize()..)?;
             }
         }
         Some(rest)
