@@ -220,7 +220,7 @@ pub fn counting_bar(quiet: bool, what: &str) -> ProgressBar {
     }
     let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr_with_hz(5));
     bar.set_style(style(&format!(
-        "[{{bar:30}}] {{percent}}% of {{len}} {what}, {{per_sec}}, {{eta}} left"
+        "[{{wide_bar}}] {{percent}}% of {{len}} {what}, {{per_sec}}, {{eta}} left"
     )));
     bar
 }
@@ -243,7 +243,7 @@ impl TaskBar {
             ProgressBar::hidden()
         };
         bar.set_style(style(
-            "[{bar:30}] {bytes} of {total_bytes}, {rate}, {eta} left; {wide_msg}",
+            "[{bar:20}] {bytes} of {total_bytes}, {rate}, {eta} left; {wide_msg}",
         ));
         if shows_bar {
             bar.enable_steady_tick(Duration::from_millis(200));
@@ -310,7 +310,7 @@ impl PhaseBar {
             ProgressBar::with_draw_target(Some(bytes), target)
         };
         bar.set_style(style(
-            "{msg}: [{bar:30}] {percent}% of {total_bytes}, {rate}, {eta} left",
+            "{msg} [{wide_bar}] {percent}% of {total_bytes}, {rate}, {eta} left",
         ));
         bar.set_message(what);
         Self {
@@ -351,6 +351,10 @@ impl Observer for PhaseBar {
     }
 
     fn progress(&mut self, bytes: u64, _: u64) {
+        if self.bar.position() == 0 {
+            // What came before the first bytes tells nothing about the rate.
+            self.bar.reset();
+        }
         self.bar.inc(bytes);
     }
 
@@ -372,7 +376,7 @@ fn bar(run: &RunArgs) -> ProgressBar {
         if let (Some(total), Some(bar)) = (total, handle.upgrade()) {
             bar.set_length(total);
             bar.set_style(style(
-                "[{bar:30}] {percent}% of {total_bytes}, {msg} documents, {rate}, {eta} left",
+                "[{wide_bar}] {percent}% of {total_bytes}, {msg} documents, {rate}, {eta} left",
             ));
         }
     });

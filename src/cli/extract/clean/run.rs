@@ -372,7 +372,7 @@ impl CleanArgs {
         let open = |path: &Option<PathBuf>| path.as_deref().map(RecordFile::open).transpose();
         let (mut dropped, mut cuts) = (open(&self.dropped)?, open(&self.cuts)?);
         let what = if options.cut.is_some() {
-            "comparing, and reading once more"
+            "comparing passages"
         } else {
             "comparing"
         };

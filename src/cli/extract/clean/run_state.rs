@@ -68,13 +68,15 @@ pub struct RunState {
     directory: PathBuf,
     fingerprint: String,
     pub progress: Progress,
+    /// The directory for the output was not there before.
+    is_new: bool,
     lock: WriteLock,
 }
 
 impl RunState {
     /// Begins a run, or goes on with one of the same settings and files.
     pub fn open(target: &Path, fingerprint: String) -> Result<Self, anyhow::Error> {
-        let directory = target.join(STATE_DIRECTORY);
+        let (directory, is_new) = (target.join(STATE_DIRECTORY), !target.exists());
         let is_begun = directory.join(STATE_FILE).exists();
         if !is_begun && holds_other_files(target)? {
             bail!(
@@ -88,6 +90,7 @@ impl RunState {
             directory,
             fingerprint,
             progress: Progress::Begun,
+            is_new,
             lock,
         };
         if is_begun {
@@ -151,13 +154,15 @@ impl RunState {
         Ok(())
     }
 
-    /// Removes the state of a run that failed before it wrote anything, and the directory for the output if it is empty.
+    /// Removes the state of a run that failed before it wrote anything, and the directory for the output if it made that.
     pub fn abandon(self) {
         if matches!(self.progress, Progress::Decided(_) | Progress::Done(_)) {
             return;
         }
         let _ = fs::remove_dir_all(&self.directory);
-        let _ = fs::remove_dir(durable::parent_of(&self.directory));
+        if self.is_new {
+            let _ = fs::remove_dir(durable::parent_of(&self.directory));
+        }
     }
 
     fn remove_all_but_state(&self) -> Result<(), anyhow::Error> {

@@ -5,9 +5,10 @@ use crate::text::{
     corpus::unpack::Input,
     stream::{LineParser, Span},
 };
-use std::io::{BufRead, Write};
+use memchr::memchr;
+use std::io::{self, BufRead, Write};
 
-/// Copies lines. Blank lines stay.
+/// Copies lines. Blank lines stay. Memory: a line that is changed.
 pub struct Lines {
     /// The fields of a JSON object; none if the line itself is the text.
     pub fields: Option<LineParser>,
@@ -22,16 +23,16 @@ impl RecordCopier for Lines {
     ) -> Result<(), CopyError> {
         let (mut line, mut changed) = (Vec::new(), Vec::new());
         for number in 1_u64.. {
-            line.clear();
-            let read = input.read_until(b'\n', &mut line);
-            if read.map_err(|error| CopyError::reading(&error))? == 0 {
+            if is_at_end(&mut input)? {
                 break;
             }
-            let written = match fates.fate(number)? {
-                RecordFate::Drop => continue,
-                RecordFate::Keep => &line,
+            match fates.fate(number)? {
+                RecordFate::Drop => pass_line(&mut input, &mut io::sink())?,
+                RecordFate::Keep => pass_line(&mut input, &mut out)?,
                 RecordFate::Change(change) => {
+                    line.clear();
                     changed.clear();
+                    pass_line(&mut input, &mut line)?;
                     let done = match &self.fields {
                         Some(fields) => json_record::change(&line, fields, &change, &mut changed),
                         None => {
@@ -40,12 +41,33 @@ impl RecordCopier for Lines {
                         }
                     };
                     done.map_err(|what| CopyError::Input(format!("line {number}: {what}")))?;
-                    &changed
+                    out.write_all(&changed).map_err(CopyError::Output)?;
                 }
-            };
-            out.write_all(written).map_err(CopyError::Output)?;
+            }
         }
         out.finish().map_err(CopyError::Output)
+    }
+}
+
+fn is_at_end(input: &mut Input) -> Result<bool, CopyError> {
+    let rest = input.fill_buf();
+    Ok(rest.map_err(|error| CopyError::reading(&error))?.is_empty())
+}
+
+/// Writes the rest of a line, however long it is, with its line feed.
+fn pass_line(input: &mut Input, out: &mut impl Write) -> Result<(), CopyError> {
+    loop {
+        let bytes = match input.fill_buf() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            read => read.map_err(|error| CopyError::reading(&error))?,
+        };
+        let end = memchr(b'\n', bytes).map(|at| at + 1);
+        let count = end.unwrap_or(bytes.len());
+        out.write_all(&bytes[..count]).map_err(CopyError::Output)?;
+        input.consume(count);
+        if end.is_some() || count == 0 {
+            return Ok(());
+        }
     }
 }
 
