@@ -644,17 +644,20 @@ fn records_of_every_kind_are_written_again() {
     }
     dir.shell("dedup-extract clean -q in -o notes --mode annotate")
         .ok();
-    let notes = dir.shell("dedup-tokenize -q notes/a.csv notes/b.json notes/c.tsv notes/d.parquet --text-field dedup | jq -c 'select(.doc) | [.doc, .tokens[1]]'");
+    let notes = dir.shell("dedup-tokenize -q notes/a.csv notes/c.tsv notes/d.parquet --text-field dedup | jq -c 'select(.doc) | [.doc, .tokens[1]]'");
     assert!(
         notes.ok_text().starts_with("[\"c0\",\"true\"]\n"),
         "{}",
         notes.stdout()
     );
     assert!(
-        notes.ok_text().contains("[\"j2\",\"false\"]\n"),
+        notes.ok_text().contains("[\"t5\",\"false\"]\n"),
         "{}",
         notes.stdout()
     );
+    // In JSON the field is an object, not a text.
+    let notes = dir.shell("jq -c '[.[].dedup.keep]' notes/b.json");
+    assert_eq!(notes.ok_text(), "[false,false,true,true]\n");
 }
 
 #[test]

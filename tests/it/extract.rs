@@ -414,7 +414,7 @@ fn the_examples_in_the_help_run_and_the_man_page_is_current() {
     let dir = demo_index("");
     let articles = root().join("testdata/corpus/formats/articles.jsonl");
     dir.shell(&format!(
-        "mv i my.idx; zstd -q -c {} > articles.jsonl.zst",
+        "mv i my.idx; zstd -q -c {0} > articles.jsonl.zst; mkdir crawl eval; cp {0} crawl; head -n 1 {0} > eval/one.jsonl",
         articles.display()
     ))
     .ok();

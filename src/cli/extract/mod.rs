@@ -143,11 +143,11 @@ const MANUAL: Manual = Manual {
             "The same files without their duplicates, and what went and why",
         ),
         (
-            "dedup-extract clean crawl/ -o clean/ --cut-spans 50 --keep date:max",
+            "dedup-extract clean crawl/ -o newest/ --cut-spans 50 --keep date:max",
             "Also cut out what is repeated; of copies the newest stays",
         ),
         (
-            "dedup-extract clean train/ -o clean/ --against eval/ --cut-spans 50",
+            "dedup-extract clean crawl/ -o training/ --against eval/ --cut-spans 50",
             "Also without what is in evaluation sets",
         ),
     ],
