@@ -117,7 +117,7 @@ proptest! {
         let indexes = ["spex", "within", "added", "dumped", "merged", "filtered", "piped", "binary", "grown", "joined"];
         assert_equal_answers(&dir, &indexes, &ANSWERS)?;
         for keep in ["first", "last", "longest", "shortest"] {
-            let answer = format!("clean INDEX --near 0.6 --keep {keep} c.jsonl --dropped gone -o kept; cat kept gone");
+            let answer = format!("clean INDEX --near 0.6 --keep {keep} c.jsonl --dropped gone > kept; cat kept gone");
             assert_equal_answers(&dir, &indexes, &[&answer])?;
         }
     }

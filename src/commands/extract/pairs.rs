@@ -8,8 +8,8 @@ use crate::{
     base::{error::Result, ids::DocNo},
     commands::{passage_options::SharedText, text_cache::TextCache},
     report::{
-        DocumentIds, Format, Sink,
-        records::{AlignedPair, PairRecord, PassageRow},
+        DocumentIds, EncodedIds, Format, Sink,
+        records::{AlignedPair, EncodedText, PairRecord, PassageRow},
     },
     similar::{Discovery, Neighbour},
 };
@@ -31,27 +31,36 @@ impl<'d> PairMaker<'d> {
         [document, other].map(|document| self.ids.get(document))
     }
 
-    /// A record that stands for all others where only the fields matter.
-    fn shape(&self) -> PairRecord<'_> {
-        PairRecord {
-            estimate: is_estimate(self.discovery),
-            ..PairRecord::default()
-        }
+    fn pair(&self, document: DocNo, partner: (DocNo, &Neighbour)) -> PairRecord<&str> {
+        let ids = self.ids(document, partner.0);
+        pair_record(self.discovery, ids, document, partner.1)
     }
+}
 
-    fn pair(&self, document: DocNo, (other, neighbour): (DocNo, &Neighbour)) -> PairRecord<'_> {
-        let content = self.discovery.view.content_of(document);
-        let numbers = PairNumbers::new(self.discovery, content, neighbour);
-        let [a, b] = self.ids(document, other);
-        PairRecord {
-            a,
-            b,
-            shared: numbers.shared,
-            a_in_b: numbers.a_in_b,
-            b_in_a: numbers.b_in_a,
-            score: neighbour.score,
-            ..self.shape()
-        }
+/// A record that stands for all others where only the fields matter.
+fn shape<Id: Default>(discovery: &Discovery<'_>) -> PairRecord<Id> {
+    PairRecord {
+        estimate: is_estimate(discovery),
+        ..PairRecord::default()
+    }
+}
+
+fn pair_record<Id: Default>(
+    discovery: &Discovery<'_>,
+    [a, b]: [Id; 2],
+    document: DocNo,
+    neighbour: &Neighbour,
+) -> PairRecord<Id> {
+    let content = discovery.view.content_of(document);
+    let numbers = PairNumbers::new(discovery, content, neighbour);
+    PairRecord {
+        a,
+        b,
+        shared: numbers.shared,
+        a_in_b: numbers.a_in_b,
+        b_in_a: numbers.b_in_a,
+        score: neighbour.score,
+        ..shape(discovery)
     }
 }
 
@@ -62,12 +71,13 @@ pub fn write_pairs(
     out: &mut impl Write,
     progress: &mut Progress<'_>,
 ) -> Result<()> {
-    let pairs = PairMaker::new(discovery)?;
+    let ids = EncodedIds::read(discovery.view, format)?;
     let mut head = Vec::new();
-    format.put_head(&pairs.shape(), &mut head)?;
+    format.put_head(&shape::<&str>(discovery), &mut head)?;
     put(out, &head)?;
-    let put_row = |rows: &mut Vec<u8>, document: DocNo, partner: (DocNo, &Neighbour)| {
-        format.put_record(&pairs.pair(document, partner), rows)
+    let put_row = |rows: &mut Vec<u8>, document: DocNo, (other, neighbour): (DocNo, &Neighbour)| {
+        let ids = [document, other].map(|document| EncodedText(ids.get(document)));
+        format.put_record(&pair_record(discovery, ids, document, neighbour), rows)
     };
     RowWriter::new(discovery, None, &for_each_pair(discovery, put_row))
         .write(|rows: &mut Vec<u8>| put(out, rows), progress)
@@ -111,7 +121,7 @@ impl IndexedPairAligner<'_> {
         self.texts.options.leaves_out()
     }
 
-    fn record(&self, document: DocNo, partner: (DocNo, &Neighbour)) -> Option<PairRecord<'_>> {
+    fn record(&self, document: DocNo, partner: (DocNo, &Neighbour)) -> Option<PairRecord<&str>> {
         let pair = self.pairs.pair(document, partner);
         match self.align(document, partner.0) {
             PairText::Unreadable => Some(pair),

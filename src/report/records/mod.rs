@@ -21,7 +21,8 @@ pub use graph::{GraphEdge, GraphElement, GraphNode};
 pub use groups::{ClusterRecord, ClusterRow, DroppedMember, ExactGroup, ExactRow};
 pub use headers::{ExtractHeader, PassagesHeader};
 pub use pairs::{
-    AreaList, AreaRecord, CandidatePair, ComparedPair, PairRecord, RowChange, TableChange, TableRow,
+    AreaList, AreaRecord, CandidatePair, ComparedPair, EncodedText, PairRecord, RowChange,
+    TableChange, TableRow,
 };
 pub use passages::{
     AlignedPair, CountedWords, ExcludedWords, PairPassages, PassageFamily, PassagePlace,

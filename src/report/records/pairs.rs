@@ -1,16 +1,27 @@
 //! Pairs of documents, and tables of them.
 
 use super::passages::{CountedWords, PassageRecord};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::ops::Not;
 
-/// Two documents that share text.
+/// A text that is written many times: as the format of the output has it, so that it is escaped only once.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct EncodedText<'r>(pub &'r [u8]);
+
+impl Serialize for EncodedText<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // The formatters of the sinks write bytes as they are.
+        serializer.serialize_bytes(self.0)
+    }
+}
+
+/// Two documents that share text. `Id`: a text, or an [`EncodedText`].
 #[derive(Debug, Default, Serialize)]
-pub struct PairRecord<'r> {
+pub struct PairRecord<Id> {
     /// The id of one document.
-    pub a: &'r str,
+    pub a: Id,
     /// The id of the other one.
-    pub b: &'r str,
+    pub b: Id,
     /// Blots that both have.
     pub shared: u64,
     /// The share of the blots of `a` that `b` has.

@@ -203,6 +203,15 @@ impl CellFormatter {
 }
 
 impl Formatter for CellFormatter {
+    /// Bytes are a text that the format has encoded already: see [`EncodedText`](crate::report::records::EncodedText).
+    fn write_byte_array<W: ?Sized + io::Write>(
+        &mut self,
+        out: &mut W,
+        encoded: &[u8],
+    ) -> io::Result<()> {
+        out.write_all(encoded)
+    }
+
     fn write_null<W: ?Sized + io::Write>(&mut self, out: &mut W) -> io::Result<()> {
         out.write_all(if self.is_cell() { b"" } else { b"null" })
     }

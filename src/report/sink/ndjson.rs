@@ -48,6 +48,15 @@ pub fn put_json(value: &(impl Serialize + ?Sized), out: &mut Vec<u8>) -> Result<
 struct JsonFormatter;
 
 impl Formatter for JsonFormatter {
+    /// Bytes are a text that the format has encoded already: see [`EncodedText`](crate::report::records::EncodedText).
+    fn write_byte_array<W: ?Sized + io::Write>(
+        &mut self,
+        out: &mut W,
+        encoded: &[u8],
+    ) -> io::Result<()> {
+        out.write_all(encoded)
+    }
+
     fn write_f64<W: ?Sized + io::Write>(&mut self, out: &mut W, number: f64) -> io::Result<()> {
         out.write_all(Decimal::of_number(number).as_bytes())
     }

@@ -551,6 +551,15 @@ impl CleanArgs {
         }
     }
 
+    /// About the room that temporary files take, for texts of this size: an index, the sorted runs that it is made of where they do not fit into the
+    /// memory, and sequences of tokens that are compared.
+    fn temporary_bytes(&self, text_bytes: u64) -> u64 {
+        let has_runs = text_bytes + text_bytes / 2 > self.limits().memory_bytes;
+        let runs = if has_runs { text_bytes } else { 0 };
+        let sequences = self.cut_tokens().map_or(0, |_| text_bytes);
+        text_bytes / 3 + runs + sequences
+    }
+
     /// Says how much room is needed, and refuses to start if there is less.
     fn tell_space(
         &self,
@@ -558,8 +567,8 @@ impl CleanArgs {
         work: &Path,
         target: Option<&Path>,
     ) -> Result<(), anyhow::Error> {
-        let unpacked = shards.unpacked_bytes();
-        let mut needed = vec![(work, unpacked / INDEX_PART, "temporary files")];
+        let temporary = self.temporary_bytes(shards.unpacked_bytes());
+        let mut needed = vec![(work, temporary, "temporary files")];
         if let Some(target) = target {
             needed.push((target, shards.bytes(), "the cleaned files"));
         }
@@ -593,8 +602,6 @@ impl CleanArgs {
 
 /// Less is not worth a word.
 const LEAST_TOLD: u64 = 16 << 20;
-/// An index takes about this part of the text, with the sorted runs that it is made of.
-const INDEX_PART: u64 = 2;
 const INDEX: &str = "index";
 const AGAINST: &str = "against";
 const FATES: &str = "fates.jsonl";
