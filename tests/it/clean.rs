@@ -49,41 +49,43 @@ fn clean(dir: &TestDir, options: &str) -> (String, Vec<Value>) {
 fn records_that_stay_keep_their_bytes() {
     let dir = copies();
     // Three of the four windows of b are in a, which is less than four fifths.
-    assert_eq!(clean(&dir, "c.jsonl").0, lines(&[0, 1, 2, 4, 5, 8]));
+    assert_eq!(clean(&dir, "c.jsonl").0, lines(&[0, 1, 2, 4, 5, 6, 7, 8]));
     assert_eq!(
         clean(&dir, "c.jsonl --keep last").0,
-        lines(&[1, 2, 3, 4, 7, 8])
+        lines(&[1, 2, 3, 4, 5, 6, 7, 8])
     );
     let (kept, dropped) = clean(&dir, "c.jsonl --near 0.75");
-    assert_eq!(kept, lines(&[0, 2, 4, 5, 8]));
-    let short = [
+    assert_eq!(kept, lines(&[0, 2, 4, 5, 6, 7, 8]));
+    // Documents without words are not taken for copies of each other.
+    let expected = [
+        json!(["b", "near", "a", 3, 0.75]),
         json!(["c.jsonl:4", "exact", "a", 3, 1]),
-        json!(["e", "exact", "5", 0, 1]),
-        json!(["f", "exact", "5", 0, 1]),
     ];
-    assert_eq!(dropped[0], json!(["b", "near", "a", 3, 0.75]));
-    assert_eq!(dropped[1..], short);
+    assert_eq!(dropped, expected);
     let (kept, dropped) = clean(&dir, "c.jsonl --keep longest");
-    assert_eq!(kept, lines(&[1, 2, 4, 5, 8]));
+    assert_eq!(kept, lines(&[1, 2, 4, 5, 6, 7, 8]));
     assert_eq!(dropped[0], json!(["a", "near", "b", 3, 1]));
     assert_eq!(
         clean(&dir, "c.jsonl --by jaccard --near 0.75 --keep shortest").0,
-        lines(&[0, 2, 4, 5, 8])
+        lines(&[0, 2, 4, 5, 6, 7, 8])
     );
     assert_eq!(
         clean(&dir, "c.jsonl --by jaccard --near 0.76 --keep longest").0,
-        lines(&[0, 1, 2, 4, 5, 8])
+        lines(&[0, 1, 2, 4, 5, 6, 7, 8])
     );
     assert_eq!(
         clean(&dir, "c.jsonl --near off").0,
-        lines(&[0, 1, 2, 4, 5, 8])
+        lines(&[0, 1, 2, 4, 5, 6, 7, 8])
     );
     assert_eq!(
         clean(&dir, "c.jsonl --near off --exact off"),
         (lines(&[0, 1, 2, 3, 4, 5, 6, 7, 8]), Vec::new())
     );
     // All copies go, also the first.
-    assert_eq!(clean(&dir, "c.jsonl --keep none").0, lines(&[1, 2, 4, 8]));
+    assert_eq!(
+        clean(&dir, "c.jsonl --keep none").0,
+        lines(&[1, 2, 4, 5, 6, 7, 8])
+    );
 }
 
 fn words(of: &str, count: usize) -> String {
@@ -400,6 +402,104 @@ fn text_of_another_collection_goes() {
 }
 
 #[test]
+fn ids_of_another_collection_may_repeat_and_its_files_must_be_whole() {
+    let dir = TestDir::with(&[
+        (
+            "train.jsonl",
+            line("t1", &words("one", 20)) + &line("t2", &words("two", 20)),
+        ),
+        ("eval/a.jsonl", line("1", &words("one", 20))),
+        ("eval/b.jsonl", line("1", &words("two", 20))),
+    ]);
+    let ran = dir.shell("dedup-extract clean train.jsonl --against eval --dropped gone.jsonl");
+    assert_eq!(
+        (ran.code(), ran.stdout()),
+        (0, String::new()),
+        "{}",
+        ran.stderr()
+    );
+    let files: Vec<_> = records(&dir.read("gone.jsonl"))
+        .iter()
+        .map(|row| row["duplicate_of_file"].clone())
+        .collect();
+    assert_eq!(files, ["eval/a.jsonl", "eval/b.jsonl"]);
+    dir.shell("gzip -c train.jsonl | head -c -9 > eval/c.jsonl.gz")
+        .ok();
+    let ran = dir.shell("dedup-extract clean train.jsonl --against eval -o out");
+    assert!(
+        ran.code() == 2 && !dir.path("out").exists(),
+        "{}",
+        ran.stderr()
+    );
+}
+
+#[test]
+fn nothing_that_is_read_or_written_is_written_over() {
+    let dir = shards();
+    let before = dir.shell("sha256sum in/* 2> /dev/null").stdout();
+    for (options, message) in [
+        ("in -o out --dropped in/b.jsonl.gz", "is read, as in is"),
+        ("in -o out --report in/new.json", "is read, as in is"),
+        ("in/b.jsonl.gz -o out --report in/b.jsonl.gz", "is read, as"),
+        (
+            "in/b.jsonl.gz -o out --against in/c.jsonl.xz --dropped in/c.jsonl.xz",
+            "is read, as",
+        ),
+        (
+            "in -o out --dropped out/b.jsonl.gz",
+            "a cleaned file goes there",
+        ),
+        ("in in/b.jsonl.gz -o out", "the same file as"),
+        (
+            "in -o out --against nope",
+            "nope: no such file or directory",
+        ),
+        (
+            "in -o out --cut-spans 3",
+            "--cut-spans 3 is less than the 5 tokens of a window",
+        ),
+        (
+            "in -o out --keep dat:max",
+            "no document has a field 'dat' to choose by",
+        ),
+    ] {
+        let ran = dir.shell(&format!("dedup-extract clean {options}"));
+        assert!(
+            ran.code() == 2 && ran.stderr().contains(message),
+            "{options}: {}",
+            ran.stderr()
+        );
+        assert!(!dir.path("out").exists(), "{options}");
+    }
+    assert_eq!(dir.shell("sha256sum in/* 2> /dev/null").stdout(), before);
+    // A file that is not of the run is not taken for one that it wrote.
+    dir.shell("dedup-extract clean -q in -o out && rm out/b.jsonl.gz")
+        .ok();
+    let ran = dir.shell("dedup-extract clean in -o out");
+    assert!(
+        ran.stderr().contains("2 of 3 cleaned files are there"),
+        "{}",
+        ran.stderr()
+    );
+}
+
+#[test]
+fn large_numbers_links_and_modes_are_kept() {
+    let text = words("same", 20);
+    let record =
+        |id: &str, stamp: &str| format!("{{\"id\":\"{id}\",\"text\":\"{text}\",\"n\":{stamp}}}\n");
+    let dir = TestDir::with(&[(
+        "real/a.jsonl",
+        record("a", "1700000000000000001") + &record("b", "1700000000000000002"),
+    )]);
+    dir.shell("chmod 600 real/a.jsonl && ln -s real link").ok();
+    dir.shell("dedup-extract clean -q link -o out --keep n:max")
+        .ok();
+    assert_eq!(records(&dir.read("out/a.jsonl"))[0]["id"], "b");
+    assert_eq!(dir.shell("stat -c %a out/a.jsonl").ok_text(), "600\n");
+}
+
+#[test]
 fn annotated_records_all_stay() {
     let dir = copies();
     let all = dir.shell("dedup-extract clean -q -k 8 c.jsonl --near 0.75 --mode annotate");
@@ -432,7 +532,7 @@ fn an_index_that_was_made_before_serves() {
     let run = |options: &str| dir.shell(&format!("dedup-extract clean i {options}"));
     assert_eq!(
         run("-q c.jsonl --near 0.75").ok_text(),
-        lines(&[0, 2, 4, 5, 8])
+        lines(&[0, 2, 4, 5, 6, 7, 8])
     );
     // Only documents of the input are a reason to drop one.
     dir.write("two.jsonl", lines(&[1]));
@@ -532,7 +632,7 @@ fn a_damaged_file_leaves_no_output() {
         let ran = dir.shell(&format!(
             "dedup-extract clean -q --skip-bad -k 8 {name} c.jsonl -o out && cat out/c.jsonl && ! test -e out/{name}; rm -r out"
         ));
-        assert_eq!(ran.ok_text(), lines(&[0, 1, 2, 4, 5, 8]));
+        assert_eq!(ran.ok_text(), lines(&[0, 1, 2, 4, 5, 6, 7, 8]));
     }
     for (arguments, message) in [
         (
@@ -666,10 +766,27 @@ fn stdin_is_cleaned_in_one_go() {
     let out = dir
         .shell("gzip -c c.jsonl | dedup-extract clean -q -k 8 --near 0.75 - ")
         .ok_text();
-    assert_eq!(out, lines(&[0, 2, 4, 5, 8]));
+    assert_eq!(out, lines(&[0, 2, 4, 5, 6, 7, 8]));
     dir.shell("dedup-extract clean -q -k 8 --near 0.75 -o out - < c.jsonl")
         .ok();
-    assert_eq!(dir.read("out/stdin"), lines(&[0, 2, 4, 5, 8]).as_bytes());
+    let all = lines(&[0, 2, 4, 5, 6, 7, 8]);
+    assert_eq!(dir.read("out/stdin"), all.as_bytes());
+    let again = "dedup-extract clean -k 8 --near 0.75 -o out - --dropped gone.jsonl < c.jsonl";
+    let ran = dir.shell(&again.replace("out", "named"));
+    assert_eq!(ran.code(), 0, "{}", ran.stderr());
+    assert_eq!(records(&dir.read("gone.jsonl"))[0]["file"], "stdin");
+    let ran = dir.shell(&again.replace("out", "named"));
+    assert!(
+        ran.stderr().contains("all is done already"),
+        "{}",
+        ran.stderr()
+    );
+    let ran = dir.shell("dedup-extract clean - < /dev/null");
+    assert!(
+        ran.stderr().contains("no document was read"),
+        "{}",
+        ran.stderr()
+    );
 }
 
 /// Small documents of few words, so that many are similar.
@@ -843,6 +960,9 @@ fn dropped_by_brute_force(
     };
     let (mut stays, mut dropped) = (Vec::<usize>::new(), BTreeMap::new());
     for at in order {
+        if words[at].is_empty() {
+            continue;
+        }
         let others: Vec<usize> = if keep == "none" {
             (0..words.len()).filter(|&of| of != at).collect()
         } else {

@@ -143,8 +143,8 @@ const MANUAL: Manual = Manual {
             "The same files without their duplicates, and what went and why",
         ),
         (
-            "dedup-extract clean crawl/ -o newest/ --cut-spans 50 --keep date:max",
-            "Also cut out what is repeated; of copies the newest stays",
+            "dedup-extract clean crawl/ -o longest/ --cut-spans 50 --keep longest",
+            "Also cut out what is repeated; of copies the longest stays",
         ),
         (
             "dedup-extract clean crawl/ -o training/ --against eval/ --cut-spans 50",

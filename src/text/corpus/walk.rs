@@ -240,9 +240,12 @@ impl CorpusWalk {
                 Some(Err(error)) => return Some(WalkItem::Problem(walk_problem(&error, root))),
                 Some(Ok(found)) => found,
             };
-            let is_dir = found.file_type().is_dir();
+            // The root is a directory, or a link to one.
+            let is_root = found.depth() == 0;
+            let is_dir = is_root || found.file_type().is_dir();
             let excluded = selection.skip_kind(found.path(), found.depth(), is_dir);
-            if let Some(kind) = excluded.or_else(|| special_kind(&found)) {
+            let special = || special_kind(&found).filter(|_| !is_root);
+            if let Some(kind) = excluded.or_else(special) {
                 if is_dir {
                     entries.skip_current_dir();
                 }

@@ -127,6 +127,10 @@ impl CleanAccount {
             ),
             (cleaned.repeated, "have an id that came before, and stay"),
             (
+                cleaned.without_tokens,
+                "have no tokens to compare, and stay",
+            ),
+            (
                 cleaned.short_others,
                 "to compare with have too few tokens to be found inside of others (--against-span)",
             ),

@@ -12,6 +12,7 @@ use crate::{
         parallel::Limits,
     },
     cli::{
+        args::RunArgs,
         exclusions::ExcludeArgs,
         exit_code,
         extract::{PROGRAM, VERBS, scoring::leave_out},
@@ -23,12 +24,12 @@ use crate::{
     },
     commands::{
         BlotOptions, BuildOptions, CleanOptions, CleanRecords, Collection, CutLengths, Levels,
-        Observer, Preference, Settings, ShardList, ShardWriter, WantedPairs, build, decide_fates,
-        ensure_lines,
+        Observer, Preference, Settings, Shard, ShardList, ShardWriter, Summary, WantedPairs, build,
+        decide_fates, ensure_lines,
     },
     index::{Index, Resources},
     similar::Score,
-    text::corpus::{self, Account, SkippedFile, SkippedKind},
+    text::corpus::{self, Account, CorpusWalk, SkippedFile, SkippedKind, WalkItem},
 };
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
@@ -36,38 +37,39 @@ use indicatif::BinaryBytes;
 use std::{
     collections::BTreeSet,
     fs::{self, File},
-    io::{self, Write},
+    io::{self, Read, Write},
     path::{Path, PathBuf},
     process::ExitCode,
     str::FromStr,
 };
+use xxhash_rust::xxh3::Xxh3;
 
 #[derive(Args, Debug)]
 pub struct CleanArgs {
     /// Write the cleaned files into DIR [default: lines to stdout]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Drop a document if this share of it is in one that stays [default: 80%]
+    /// Drop a document if one that stays has this share of it [default: 80%]
     #[arg(long, value_name = "P%|off")]
     near: Option<Near>,
-    /// Cut out passages of N tokens or more that an earlier document has [default: off]
+    /// Cut out passages of N tokens that an earlier one has [default: off]
     ///
     /// 50 is usual for training data.
     #[arg(long, value_name = "N|off")]
     cut_spans: Option<CutSpans>,
-    /// Also compare with another collection: an index or documents
+    /// Also compare with other collections: indexes or documents; after SOURCE
     #[arg(long, value_name = "IDX|PATH", num_args = 1..)]
     against: Vec<PathBuf>,
-    /// first, last, longest, shortest, none, FIELD:max, FIELD:min [default: first]
+    /// Which one stays: first, last, longest, FIELD:max … [default: first]
     ///
-    /// Which of several documents stays. Length is counted in tokens. A field is one of the records; numbers are
+    /// first, last, longest, shortest, none, FIELD:max or FIELD:min. Length is counted in tokens. A field is one of the records; numbers are
     /// compared as numbers, and a document without it is preferred least. With none all copies go.
     #[arg(long, value_name = "WHICH")]
     keep: Option<Preference>,
-    /// Keep documents whose file or id starts with PREFIX before all others
+    /// Prefer documents whose file or id starts with PREFIX; after SOURCE
     #[arg(long, value_name = "PREFIX", num_args = 1..)]
     prefer: Vec<String>,
-    /// drop, or annotate: every record stays, with a field dedup [default: drop]
+    /// drop, or annotate: all stay, with a field dedup [default: drop]
     #[arg(long, value_name = "MODE", hide_possible_values = true)]
     mode: Option<CleanMode>,
     /// Write a record for each document that goes to FILE
@@ -79,16 +81,16 @@ pub struct CleanArgs {
     /// Write the account to FILE, as JSON
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// What the share is of: containment (the document that goes), jaccard (both)
+    /// What the share is of: containment (what goes), jaccard (both)
     #[arg(long, value_name = "SCORE", hide_possible_values = true)]
     by: Option<CleanScore>,
-    /// on, or off: documents with the same tokens stay [default: on]
+    /// on, or off: documents with the same tokens count as near [default: on]
     #[arg(long, value_name = "WHEN", hide_possible_values = true)]
     exact: Option<Switch>,
     /// Drop a document if fewer than N tokens are left of it [default: 1]
     #[arg(long, value_name = "N", requires = "cut_spans")]
     min_left: Option<u32>,
-    /// Cut out passages of N tokens that the other collection has [default: 13]
+    /// Tokens of passages that other collections have [default: 13]
     #[arg(long, value_name = "N", requires_all = ["cut_spans", "against"])]
     against_span: Option<u32>,
     #[command(flatten)]
@@ -167,12 +169,19 @@ impl CleanArgs {
     pub fn run(&self) -> Result<ExitCode, anyhow::Error> {
         self.ensure_outputs_differ()?;
         let mut input = CleanInput::open(self)?;
-        let shards = ShardList::find(&input.settings.corpus)?;
+        let mut shards = ShardList::find(&input.settings.corpus)?;
+        if let Some(spool) = &input.spool {
+            shards.rename(&spool.path, STDIN);
+        }
         input.problems += self.name_left_out(&shards);
         if shards.shards.is_empty() {
+            for passed in shards.passed.iter().take(NAMED) {
+                say(&format!("{PROGRAM}: {passed}"));
+            }
             bail!("no file that can be cleaned; name files or directories that hold documents");
         }
         self.ensure_records_have_fields(&shards)?;
+        self.ensure_nothing_is_written_over(&input, &shards)?;
         match &self.output {
             None => self.run_to_pipe(&input, &shards),
             Some(target) => self.run_to_directory(&input, &shards, target),
@@ -213,7 +222,9 @@ impl CleanArgs {
         target: &Path,
     ) -> Result<ExitCode, anyhow::Error> {
         shards.ensure_apart(&input.settings.corpus.paths, target)?;
-        let mut state = RunState::open(target, fingerprint(&self.described(input), shards))?;
+        let own: Vec<_> = self.record_files().cloned().collect();
+        let described = fingerprint(&self.described(input), shards, input.spool.as_ref());
+        let mut state = RunState::open(target, described, &own)?;
         match self.run_steps(input, shards, target, &mut state) {
             Ok(decided) => {
                 let code = self.finish(&decided)?;
@@ -237,6 +248,15 @@ impl CleanArgs {
         state: &mut RunState,
     ) -> Result<Decided, anyhow::Error> {
         if let Progress::Done(decided) = &state.progress {
+            let is_there = |shard: &&Shard| target.join(&shard.output).exists();
+            let there = shards.shards.iter().filter(is_there).count().to_u64();
+            if there != decided.account.shards_written {
+                bail!(
+                    "{}: {there} of {} cleaned files are there; remove the directory, and start again",
+                    target.display(),
+                    decided.account.shards_written
+                );
+            }
             self.tell("all is done already");
             return Ok((**decided).clone());
         }
@@ -311,37 +331,15 @@ impl CleanArgs {
         };
         if !input.against_paths.is_empty() {
             let run = self.source.run(input.against_paths.clone());
-            let settings = self.source.making.reading_settings(&run);
-            let options = self.build_options(input, work);
-            let path = work.join(AGAINST);
             self.tell("reading the collection to compare with");
-            let summary = watched(PROGRAM, &run, false, |watch| {
-                Ok(build(&options, &settings, &path, watch)?)
-            })?;
+            let summary = self.build(input, &run, &work.join(AGAINST), &mut indexed.damaged)?;
             indexed.problems += summary.problems;
         }
         if input.given.is_none() {
             let run = self.source.run(input.settings.corpus.paths.clone());
-            let settings = Settings {
-                corpus: corpus::Options {
-                    placed_ids: true,
-                    ..input.settings.corpus.clone()
-                },
-                ..self.source.making.reading_settings(&run)
-            };
-            let options = self.build_options(input, work);
-            let path = work.join(INDEX);
-            let mut damaged = BTreeSet::new();
-            let summary = watched(PROGRAM, &run, self.output.is_none(), |watch| {
-                let mut watch = DamageWatch {
-                    watch,
-                    damaged: &mut damaged,
-                };
-                Ok(build(&options, &settings, &path, &mut watch)?)
-            })?;
+            let summary = self.build(input, &run, &work.join(INDEX), &mut indexed.damaged)?;
             indexed.problems += summary.problems;
             indexed.other_records = summary.account.records_left_out;
-            indexed.damaged = damaged;
         }
         if !indexed.damaged.is_empty() && !self.source.read.skip_bad {
             bail!(
@@ -350,6 +348,30 @@ impl CleanArgs {
             );
         }
         Ok((indexed, input.open_indexes(work)?))
+    }
+
+    /// Makes an index of documents, with ids that tell their places. Adds the files that could not be read to their ends.
+    fn build(
+        &self,
+        input: &CleanInput,
+        run: &RunArgs,
+        path: &Path,
+        damaged: &mut BTreeSet<String>,
+    ) -> Result<Summary, anyhow::Error> {
+        let corpus = corpus::Options {
+            placed_ids: true,
+            paths: run.input.paths.clone(),
+            ..input.settings.corpus.clone()
+        };
+        let settings = Settings {
+            corpus,
+            ..self.source.making.reading_settings(run)
+        };
+        let options = self.build_options(input, durable::parent_of(path));
+        watched(PROGRAM, run, self.output.is_none(), |watch| {
+            let mut watch = DamageWatch { watch, damaged };
+            Ok(build(&options, &settings, path, &mut watch)?)
+        })
     }
 
     fn decide(
@@ -368,6 +390,7 @@ impl CleanArgs {
             has_placed_ids: input.given.is_none(),
             settings: &input.settings,
             against: &indexes.against,
+            given: input.against_indexes.len(),
         };
         let open = |path: &Option<PathBuf>| path.as_deref().map(RecordFile::open).transpose();
         let (mut dropped, mut cuts) = (open(&self.dropped)?, open(&self.cuts)?);
@@ -499,14 +522,19 @@ impl CleanArgs {
             tmp_dir: TempDir(None),
             ..self.options()
         };
+        // The files are described by themselves.
         let corpus = corpus::Options {
+            paths: Vec::new(),
             adapter_cache: None,
             ..input.settings.corpus.clone()
         };
-        let against: Vec<_> = self.against.iter().map(|path| stamp(path)).collect();
+        let others = (self.against.iter())
+            .chain(&self.excluded.exclude_text)
+            .chain(&self.excluded.base.base);
+        let others: Vec<_> = others.map(|path| stamps(path)).collect();
         format!(
-            "{options:?} {corpus:?} {:?} {:?} {:?} {against:?}",
-            input.blots, self.source.sources, self.source.read.skip_bad
+            "{options:?} {corpus:?} {:?} {:?} {:?} {:?} {:?} {others:?}",
+            input.blots, self.source.sources, self.source.read.skip_bad, self.dropped, self.cuts
         )
     }
 
@@ -530,6 +558,34 @@ impl CleanArgs {
             bail!("--cuts lists passages that are cut out; say which with --cut-spans N");
         }
         Ok(())
+    }
+
+    /// Refuses files for records that are a part of the input or of the output.
+    fn ensure_nothing_is_written_over(
+        &self,
+        input: &CleanInput,
+        shards: &ShardList,
+    ) -> Result<(), anyhow::Error> {
+        let read: Vec<_> = (input.settings.corpus.paths.iter())
+            .chain(&self.source.sources)
+            .chain(&self.against)
+            .chain(&self.excluded.exclude_text)
+            .chain(&self.excluded.exclude_index)
+            .chain(&self.excluded.base.base)
+            .filter(|path| path.as_os_str() != "-")
+            .cloned()
+            .collect();
+        for path in self.record_files() {
+            shards.ensure_not_read(path, &read, self.output.as_deref())?;
+        }
+        Ok(())
+    }
+
+    /// The files for records, as they are given.
+    fn record_files(&self) -> impl Iterator<Item = &PathBuf> {
+        let files = [&self.dropped, &self.cuts, &self.report];
+        let is_file = |path: &&PathBuf| path.as_os_str() != "-";
+        files.into_iter().flatten().filter(is_file)
     }
 
     /// Names the files that cannot be written again. Returns how many there are.
@@ -602,20 +658,27 @@ impl CleanArgs {
 
 /// Less is not worth a word.
 const LEAST_TOLD: u64 = 16 << 20;
+/// Files that are named before a message about all of them.
+const NAMED: usize = 5;
+/// What a copy of stdin is called.
+const STDIN: &str = "stdin";
 const INDEX: &str = "index";
 const AGAINST: &str = "against";
 const FATES: &str = "fates.jsonl";
 
-/// What tells a file or an index from its earlier states.
-fn stamp(path: &Path) -> (PathBuf, Option<(u64, std::time::SystemTime)>) {
-    let of = if is_index(path) {
+/// What tells the files of a collection, or an index, from their earlier states.
+fn stamps(path: &Path) -> Vec<(PathBuf, u64, [i64; 2])> {
+    let path = if is_index(path) {
         path.join("manifest.json")
     } else {
         path.to_owned()
     };
-    let metadata = fs::metadata(of).ok();
-    let stamp = metadata.and_then(|metadata| Some((metadata.len(), metadata.modified().ok()?)));
-    (path.to_owned(), stamp)
+    let walk = CorpusWalk::new(&corpus::Options::of_files(vec![path]));
+    let entry = |item| match item {
+        WalkItem::File(entry) => Some((entry.path, entry.bytes, entry.modified)),
+        WalkItem::Problem(_) | WalkItem::Skipped(_) | WalkItem::Failed(_) => None,
+    };
+    walk.into_iter().flatten().filter_map(entry).collect()
 }
 
 fn free_bytes(path: &Path) -> Result<u64, anyhow::Error> {
@@ -639,15 +702,30 @@ struct CleanInput {
     /// Inputs that could not be used so far.
     problems: u64,
     /// A copy of stdin.
-    _spool: Option<TemporaryDirectory>,
+    spool: Option<Spool>,
+}
+
+/// A copy of stdin.
+pub struct Spool {
+    /// The file.
+    pub path: PathBuf,
+    /// Of its bytes.
+    pub checksum: u64,
+    _directory: TemporaryDirectory,
 }
 
 impl CleanInput {
     fn open(args: &CleanArgs) -> Result<Self, anyhow::Error> {
         let source = &args.source;
         let mut paths = source.all_paths()?;
-        for path in paths.first().into_iter().chain(&args.against) {
-            ensure_exists(PROGRAM, VERBS, path)?;
+        if let Some(first) = paths.first() {
+            ensure_exists(PROGRAM, VERBS, first)?;
+        }
+        if let Some(missing) = args.against.iter().find(|path| !path.exists()) {
+            bail!(
+                "{}: no such file or directory (--against)",
+                missing.display()
+            );
         }
         let mut given = None;
         if paths.first().is_some_and(|path| is_index(path)) {
@@ -676,6 +754,13 @@ impl CleanInput {
             Some(index) => BlotOptions::of_scheme(&Index::open_whole(index)?.scheme),
             None => default_blots(args),
         };
+        if let (Some(cut), Some(window)) = (args.cut_tokens(), blots.k)
+            && cut < window
+        {
+            bail!(
+                "--cut-spans {cut} is less than the {window} tokens of a window; give {window} or more, or a smaller -k"
+            );
+        }
         let needs_places = args.cut_tokens().is_some() || !args.against.is_empty();
         if let Some(index) = given.take_if(|_| needs_places) {
             args.tell(&format!(
@@ -693,7 +778,7 @@ impl CleanInput {
             against_indexes,
             against_paths,
             problems: 0,
-            _spool: spool,
+            spool,
         })
     }
 
@@ -731,20 +816,37 @@ fn default_blots(args: &CleanArgs) -> BlotOptions {
 }
 
 /// Copies stdin to a file, if it is to be read: the documents are read twice.
-fn spool_stdin(
-    paths: &mut [PathBuf],
-    args: &CleanArgs,
-) -> Result<Option<TemporaryDirectory>, anyhow::Error> {
+fn spool_stdin(paths: &mut [PathBuf], args: &CleanArgs) -> Result<Option<Spool>, anyhow::Error> {
     let Some(stdin) = paths.iter_mut().find(|path| path.as_os_str() == "-") else {
         return Ok(None);
     };
     let directory = TemporaryDirectory::create(args.source.making.tmp_dir.as_deref())?;
     let spool = directory.path.join("spool");
     fs::create_dir(&spool)?;
-    let mut file = File::create(spool.join("stdin"))?;
-    io::copy(&mut io::stdin().lock(), &mut file).context("stdin")?;
+    let path = spool.join(STDIN);
+    let (mut file, mut hash) = (File::create(&path)?, Xxh3::new());
+    let mut bytes = vec![0; 1 << 16];
+    loop {
+        match io::stdin().lock().read(&mut bytes).context("stdin")? {
+            0 => break,
+            count => {
+                hash.update(&bytes[..count]);
+                file.write_all(&bytes[..count])
+                    .with_context(|| path.display().to_string())?;
+            }
+        }
+    }
+    if file.metadata()?.len() == 0 {
+        bail!(
+            "no document was read; name files or directories that hold some, or write some to stdin"
+        );
+    }
     *stdin = spool;
-    Ok(Some(directory))
+    Ok(Some(Spool {
+        path,
+        checksum: hash.digest(),
+        _directory: directory,
+    }))
 }
 
 struct Indexes {

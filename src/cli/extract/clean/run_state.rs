@@ -1,6 +1,6 @@
 //! What a run has done so far, so that the same command can go on with it.
 
-use super::account::CleanAccount;
+use super::{account::CleanAccount, run::Spool};
 use crate::{
     base::files::{LOCK, WriteLock, durable},
     commands::ShardList,
@@ -75,14 +75,16 @@ pub struct RunState {
 
 impl RunState {
     /// Begins a run, or goes on with one of the same settings and files.
-    pub fn open(target: &Path, fingerprint: String) -> Result<Self, anyhow::Error> {
+    /// `own`: files for records, which may be in the directory.
+    pub fn open(
+        target: &Path,
+        fingerprint: String,
+        own: &[PathBuf],
+    ) -> Result<Self, anyhow::Error> {
         let (directory, is_new) = (target.join(STATE_DIRECTORY), !target.exists());
         let is_begun = directory.join(STATE_FILE).exists();
-        if !is_begun && holds_other_files(target)? {
-            bail!(
-                "{}: holds files already; give a directory that is empty or does not exist",
-                target.display()
-            );
+        if !is_begun {
+            ensure_no_other_files(target, own)?;
         }
         durable::create_dir_all(&directory)?;
         let lock = WriteLock::take_of(&directory, "directory")?;
@@ -95,6 +97,9 @@ impl RunState {
         };
         if is_begun {
             state.progress = state.read(target)?;
+            if matches!(state.progress, Progress::Begun | Progress::Indexed(_)) {
+                ensure_no_other_files(target, own)?;
+            }
         } else {
             state.advance(Progress::Begun)?;
         }
@@ -182,28 +187,38 @@ impl RunState {
     }
 }
 
-fn holds_other_files(target: &Path) -> Result<bool, anyhow::Error> {
+/// Refuses a directory with files that are not of this run.
+fn ensure_no_other_files(target: &Path, own: &[PathBuf]) -> Result<(), anyhow::Error> {
     if !target.exists() {
-        return Ok(false);
+        return Ok(());
     }
     let entries = fs::read_dir(target).with_context(|| target.display().to_string())?;
     for entry in entries {
-        if entry?.file_name() != STATE_DIRECTORY {
-            return Ok(true);
+        let entry = entry?;
+        let is_own = |own: &PathBuf| {
+            own.file_name() == Some(&entry.file_name()) && own.parent() == Some(target)
+        };
+        if entry.file_name() != STATE_DIRECTORY && !own.iter().any(is_own) {
+            bail!(
+                "{}: holds files already; give a directory that is empty or does not exist",
+                target.display()
+            );
         }
     }
-    Ok(false)
+    Ok(())
 }
 
 /// Tells settings and files from others.
-pub fn fingerprint(settings: &str, shards: &ShardList) -> String {
+pub fn fingerprint(settings: &str, shards: &ShardList, stdin: Option<&Spool>) -> String {
     let mut text = settings.to_owned();
     for shard in &shards.shards {
-        let entry = &shard.entry;
-        text.push_str(&format!(
-            "\n{:?} {} {:?}",
-            entry.path, entry.bytes, entry.modified
-        ));
+        let (name, bytes) = (shard.name(), shard.entry.bytes);
+        // The copy of stdin is a new file each time.
+        let stamp = match stdin.filter(|spool| spool.path == shard.entry.path) {
+            Some(spool) => [spool.checksum.cast_signed(), 0],
+            None => shard.entry.modified,
+        };
+        text.push_str(&format!("\n{name:?} {bytes} {stamp:?}"));
     }
     format!("{:032x}", xxhash_rust::xxh3::xxh3_128(text.as_bytes()))
 }

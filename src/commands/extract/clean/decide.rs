@@ -1,6 +1,6 @@
 //! Which documents go, as exact or near duplicates, and for which document that stays.
 
-use super::members::Members;
+use super::members::{Member, Members};
 use crate::{
     base::{
         error::Result,
@@ -10,6 +10,7 @@ use crate::{
     index::View,
     report::records::DropReason,
     similar::{DuplicateDecision, DuplicateFilter, Measure, RankedSets},
+    text::corpus::PlacedId,
 };
 
 /// Why a document goes.
@@ -42,18 +43,27 @@ pub struct Levels {
 pub struct Compared<'c> {
     pub view: &'c View<'c>,
     pub sets: &'c RankedSets,
-    /// The documents of the other collection come first in the view.
+    /// The documents of other collections come first in the view: this many.
     pub against: usize,
+    /// This many of them are of indexes that were given; the ids of the others tell their places.
+    pub given: usize,
     pub members: &'c Members,
 }
 
 impl Compared<'_> {
     /// The id of a document, and its file, as the user knows them.
     pub fn name(&self, document: DocNo) -> Result<(String, Option<String>)> {
-        if document.index() < self.against {
-            return Ok((self.view.id(document)?, None));
-        }
-        self.members.name(self.view, document)
+        let has_place = match document.index() {
+            at if at < self.given => false,
+            at if at < self.against => true,
+            _ => self.members.has_placed_ids,
+        };
+        let id = self.view.id(document)?;
+        let placed = PlacedId::parse(&id).filter(|_| has_place);
+        Ok(match placed {
+            Some(placed) => (placed.id.to_owned(), Some(placed.file.to_owned())),
+            None => (id, None),
+        })
     }
 
     /// How many documents of the other collection have fewer tokens.
@@ -72,6 +82,9 @@ impl Compared<'_> {
         let mut dropped = vec![None; self.members.list.len()];
         for &place in order {
             let document = self.members.list[place.to_usize()].document;
+            if self.is_without_tokens(document) {
+                continue;
+            }
             let decision = filter.visit(self.view.content_of(document));
             if decision == DuplicateDecision::Keep {
                 kept.push(document);
@@ -101,18 +114,25 @@ impl Compared<'_> {
             }
             copies[content.index()] += 1;
         }
-        let decide = |member: &super::members::Member| {
+        let decide = |member: &Member| {
             let content = self.view.content_of(member.document);
+            if self.is_without_tokens(member.document) {
+                return None;
+            }
+            let goes = levels.exact || levels.near;
             if self.is_against(content) {
                 let of = self.view.documents_of(content)[0];
-                return levels
-                    .exact
-                    .then(|| self.same(content, of, DropReason::Against));
+                return goes.then(|| self.same(content, of, DropReason::Against));
             }
-            if copies[content.index()] > 1 && levels.exact {
+            if copies[content.index()] > 1 && goes {
+                let reason = if levels.exact {
+                    DropReason::Exact
+                } else {
+                    DropReason::Near
+                };
                 let others = first_two[content.index()].into_iter().flatten();
                 let of = others.into_iter().find(|&of| of != member.document)?;
-                return Some(self.same(content, of, DropReason::Exact));
+                return Some(self.same(content, of, reason));
             }
             let decision = filter.nearest_other(content);
             self.dropped(decision, levels, &kept)
@@ -134,6 +154,17 @@ impl Compared<'_> {
             }
         }
         kept
+    }
+
+    /// A document without tokens, such as one of signs only, is like every other such document by its tokens alone. It stays.
+    fn is_without_tokens(&self, document: DocNo) -> bool {
+        self.view.contents()[self.view.content_of(document).index()].tokens == 0
+    }
+
+    /// How many documents of the input have no tokens.
+    pub fn without_tokens(&self) -> u64 {
+        let is_it = |member: &&Member| self.is_without_tokens(member.document);
+        self.members.list.iter().filter(is_it).count().to_u64()
     }
 
     fn is_against(&self, content: ContentNo) -> bool {

@@ -110,16 +110,6 @@ impl Members {
         .ensure_documents(settings)?;
         Ok(members)
     }
-
-    /// The id that the user knows a document by, and its file.
-    pub fn name(&self, view: &View<'_>, document: DocNo) -> Result<(String, Option<String>)> {
-        let id = view.id(document)?;
-        let placed = PlacedId::parse(&id).filter(|_| self.has_placed_ids);
-        Ok(match placed {
-            Some(placed) => (placed.id.to_owned(), Some(placed.file.to_owned())),
-            None => (id, None),
-        })
-    }
 }
 
 /// Finds documents in an index.

@@ -49,7 +49,7 @@ use crate::{
 use cuts::{CutSearch, FoundCuts};
 use decide::Compared;
 use members::Members;
-use order::PreferredPrefixes;
+use order::{FieldValue, PreferredPrefixes};
 use report::FateReport;
 use serde::{Deserialize, Serialize};
 use std::{ops::Range, path::Path};
@@ -95,6 +95,8 @@ pub struct Collection<'c> {
     pub settings: &'c Settings,
     /// Other collections, whose documents and passages go.
     pub against: &'c [Index],
+    /// The first ones of them were given; the others have placed ids.
+    pub given: usize,
 }
 
 /// Where the records about what goes are written.
@@ -131,6 +133,8 @@ pub struct Cleaned {
     pub cut_bytes: u64,
     /// Documents with passages that could not be cut out, because of the kind of their files.
     pub whole: u64,
+    /// Documents without tokens: they stay.
+    pub without_tokens: u64,
     /// Documents of other collections that are too short to be found inside of others.
     pub short_others: u64,
     /// Documents that the index, which was made before, does not have: they stay.
@@ -179,6 +183,7 @@ pub fn decide_fates(
     options.ensure_cuts_are_possible(index)?;
     let indexes: Vec<&Index> = against.iter().chain([index]).collect();
     let others = View::over(&indexes[..against.len()], &mut |_, _| {})?.documents();
+    let given = View::over(&indexes[..collection.given], &mut |_, _| {})?.documents();
     let view = View::over(&indexes, &mut |_, _| {})?;
     let (sets, _) = options
         .leave_out
@@ -197,6 +202,7 @@ pub fn decide_fates(
         view: &view,
         sets: &sets,
         against: others,
+        given,
         members: &members,
     };
     let order = options.order(&compared, collection)?;
@@ -222,6 +228,7 @@ pub fn decide_fates(
     };
     let report = FateReport::new(options, measure, &compared, collection, fates)?;
     let mut cleaned = report.write(&decisions, found, records)?;
+    cleaned.without_tokens = compared.without_tokens();
     cleaned.short_others = options
         .cut
         .map_or(0, |lengths| compared.short_others(lengths.against));
@@ -281,8 +288,14 @@ impl CleanOptions {
             prefixes: &self.prefer,
             shards: collection.shards,
         };
-        self.keep
-            .order(compared.view, compared.members, &keys, &prefixes)
+        if let Some(field) = self.keep.field()
+            && keys.iter().all(|value| *value == FieldValue::Missing)
+        {
+            return Err(Error::Usage(format!(
+                "no document has a field '{field}' to choose by"
+            )));
+        }
+        self.keep.order(compared, &keys, &prefixes)
     }
 }
 

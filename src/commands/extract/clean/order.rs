@@ -1,6 +1,7 @@
 //! The order of preference: of documents with the same text, the one that comes first in it stays.
 
 use super::{
+    decide::Compared,
     members::{Member, Members},
     shards::ShardList,
 };
@@ -74,11 +75,11 @@ impl Preference {
     /// The places of all documents in order of preference; of equals the first one of the input comes first. `keys`: the values of the field.
     pub fn order(
         &self,
-        view: &View<'_>,
-        members: &Members,
+        compared: &Compared<'_>,
         keys: &[FieldValue],
         prefixes: &PreferredPrefixes<'_>,
     ) -> Result<Vec<u32>> {
+        let Compared { view, members, .. } = *compared;
         let mut order: Vec<u32> = (0..members.list.len().to_u32()).collect();
         let tokens = |&place: &u32| tokens_of(view, members.list[place.to_usize()].document);
         let key = |place: &u32| &keys[place.to_usize()];
@@ -91,7 +92,7 @@ impl Preference {
             Self::Least(_) => order.sort_by(|a, b| key(a).compare(key(b), |order| order)),
         }
         if !prefixes.prefixes.is_empty() {
-            let ranks = prefixes.ranks(view, members)?;
+            let ranks = prefixes.ranks(compared)?;
             order.sort_by_key(|place| ranks[place.to_usize()]);
         }
         Ok(order)
@@ -109,15 +110,15 @@ pub struct PreferredPrefixes<'p> {
 }
 
 impl PreferredPrefixes<'_> {
-    fn ranks(&self, view: &View<'_>, members: &Members) -> Result<Vec<u32>> {
+    fn ranks(&self, compared: &Compared<'_>) -> Result<Vec<u32>> {
         let rank = |member: &Member| {
-            let (id, _) = members.name(view, member.document)?;
+            let (id, _) = compared.name(member.document)?;
             let file = self.shards.shards[member.shard.to_usize()].entry.name();
             let is_it = |prefix: &String| file.starts_with(prefix) || id.starts_with(prefix);
             let rank = self.prefixes.iter().position(is_it);
             Ok(rank.unwrap_or(self.prefixes.len()).to_u32())
         };
-        members.list.iter().map(rank).collect()
+        compared.members.list.iter().map(rank).collect()
     }
 }
 
@@ -127,8 +128,8 @@ pub enum FieldValue {
     /// There is none.
     #[default]
     Missing,
-    /// A number.
-    Number(f64),
+    /// A number, and its exact value if it is a whole one: large ones may have the same floating-point number.
+    Number(f64, Option<i128>),
     /// A text, such as a date: texts are compared byte by byte.
     Text(Box<str>),
 }
@@ -136,7 +137,7 @@ pub enum FieldValue {
 impl FieldValue {
     fn of(text: &str) -> Self {
         match text.parse::<f64>() {
-            Ok(number) if !number.is_nan() => Self::Number(number),
+            Ok(number) if !number.is_nan() => Self::Number(number, text.parse().ok()),
             _ => Self::Text(text.into()),
         }
     }
@@ -146,10 +147,12 @@ impl FieldValue {
             (Self::Missing, Self::Missing) => Ordering::Equal,
             (Self::Missing, _) => Ordering::Greater,
             (_, Self::Missing) => Ordering::Less,
-            (Self::Number(a), Self::Number(b)) => direction(a.total_cmp(b)),
+            (Self::Number(a, whole), Self::Number(b, other)) => {
+                direction(a.total_cmp(b).then(whole.cmp(other)))
+            }
             (Self::Text(a), Self::Text(b)) => direction(a.cmp(b)),
-            (Self::Number(_), Self::Text(_)) => direction(Ordering::Less),
-            (Self::Text(_), Self::Number(_)) => direction(Ordering::Greater),
+            (Self::Number(..), Self::Text(_)) => direction(Ordering::Less),
+            (Self::Text(_), Self::Number(..)) => direction(Ordering::Greater),
         }
     }
 }
@@ -272,7 +275,7 @@ mod tests {
             })
             .to_vec();
         values.sort_by(|a, b| a.compare(b, |order| order));
-        let numbers = [-1.0, 9.0, 10.0].map(FieldValue::Number);
+        let numbers = [-1, 9, 10].map(|n: i32| FieldValue::Number(n.into(), Some(n.into())));
         assert_eq!(values[..3], numbers);
         assert_eq!(values[4], FieldValue::Missing);
         values.sort_by(|a, b| a.compare(b, Ordering::reverse));

@@ -177,7 +177,7 @@ impl<'r> FateReport<'r> {
             duplicate_of: &duplicate_of,
             share,
             shared: self.measure.scaled(shared),
-            file: &self.shards.shards[shard].entry.name(),
+            file: &self.shards.shards[shard].name(),
             record,
             duplicate_of_file: of_file.as_deref(),
             estimate: self.measure.selection.is_some(),
@@ -250,7 +250,7 @@ impl<'r> FateReport<'r> {
                 end: cut.span.end,
                 tokens: cut.tokens,
                 duplicate_of: &duplicate_of,
-                file: &self.shards.shards[member.shard.to_usize()].entry.name(),
+                file: &self.shards.shards[member.shard.to_usize()].name(),
                 record: member.record,
                 duplicate_of_file: of_file.as_deref(),
             };
@@ -278,7 +278,8 @@ impl<'r> FateReport<'r> {
 
     /// The id of a document, and its file, as the user knows them.
     fn name(&self, document: DocNo) -> Result<(String, Option<String>)> {
-        self.compared.name(document)
+        let (id, file) = self.compared.name(document)?;
+        Ok((id, file.map(|file| self.shards.shown_name(&file))))
     }
 
     fn largest(&self) -> Result<Vec<(String, u64)>> {

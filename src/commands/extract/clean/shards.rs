@@ -15,6 +15,7 @@ use std::{
     ffi::OsStr,
     fs,
     path::{Component, Path, PathBuf},
+    sync::Arc,
 };
 
 /// Texts are often packed to about this part.
@@ -29,9 +30,16 @@ pub struct Shard {
     pub form: ShardForm,
     /// The path of the cleaned file, below the directory for all of them.
     pub output: PathBuf,
+    /// What records call it, if not by its path.
+    shown: Option<Arc<str>>,
 }
 
 impl Shard {
+    /// What records call it.
+    pub fn name(&self) -> Arc<str> {
+        self.shown.clone().unwrap_or_else(|| self.entry.name())
+    }
+
     /// Whether it is one document, which is copied or not.
     pub fn is_document(&self) -> bool {
         matches!(self.form.content, ShardContent::Document { .. })
@@ -61,6 +69,8 @@ pub struct ShardList {
     pub shards: Vec<Shard>,
     /// Files that cannot: their documents take no part.
     pub left_out: Vec<SkippedFile>,
+    /// What was passed over when directories were walked; reading reports it, too.
+    pub passed: Vec<String>,
     by_name: HashMap<String, usize>,
 }
 
@@ -83,8 +93,8 @@ impl ShardList {
                 match item {
                     WalkItem::File(entry) => list.add(entry, path, &prefix, options)?,
                     WalkItem::Failed(error) => return Err(error),
-                    // Reading reports them.
-                    WalkItem::Problem(_) | WalkItem::Skipped(_) => {}
+                    WalkItem::Problem(problem) => list.passed.push(problem.to_string()),
+                    WalkItem::Skipped(skipped) => list.passed.push(skipped.problem.to_string()),
                 }
             }
         }
@@ -120,10 +130,26 @@ impl ShardList {
                     entry,
                     form,
                     output,
+                    shown: None,
                 });
             }
         }
         Ok(())
+    }
+
+    /// Lets records call a file by another name.
+    pub fn rename(&mut self, path: &Path, name: &str) {
+        for shard in &mut self.shards {
+            if shard.entry.path == path {
+                shard.shown = Some(name.into());
+            }
+        }
+    }
+
+    /// What records call a file, by what messages call it.
+    pub fn shown_name(&self, file: &str) -> String {
+        let shard = self.find_file(file).map(|number| &self.shards[number]);
+        shard.map_or_else(|| file.to_owned(), |shard| shard.name().to_string())
     }
 
     /// The same without some files, given by what messages call them.
@@ -135,6 +161,7 @@ impl ShardList {
         Self {
             by_name: by_name.collect(),
             left_out: self.left_out.clone(),
+            passed: self.passed.clone(),
             shards,
         }
     }
@@ -159,6 +186,13 @@ impl ShardList {
     }
 
     fn ensure_outputs_differ(&self) -> Result<()> {
+        let mut files: HashMap<PathBuf, &FileEntry> = HashMap::new();
+        for shard in &self.shards {
+            if let Some(other) = files.insert(absolute(&shard.entry.path)?, &shard.entry) {
+                let what = format!("the same file as {}; give it once", other.name());
+                return Err(Error::damaged(Place::file(shard.entry.name()), what));
+            }
+        }
         let mut seen: HashMap<&Path, &FileEntry> = HashMap::new();
         for shard in &self.shards {
             if let Some(other) = seen.insert(&shard.output, &shard.entry) {
@@ -168,6 +202,36 @@ impl ShardList {
                     other.name()
                 );
                 return Err(Error::damaged(Place::file(shard.entry.name()), what));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a file for records that is one of the input or of the output, or in a directory that is read.
+    pub fn ensure_not_read(
+        &self,
+        file: &Path,
+        read: &[PathBuf],
+        target: Option<&Path>,
+    ) -> Result<()> {
+        let file = absolute(file)?;
+        let is_output = |target: &Path, shard: &Shard| {
+            absolute(target).is_ok_and(|target| target.join(&shard.output) == file)
+        };
+        let name = file.display();
+        if let Some(target) = target
+            && self.shards.iter().any(|shard| is_output(target, shard))
+        {
+            return Err(Error::Usage(format!(
+                "{name}: a cleaned file goes there; give the records another name"
+            )));
+        }
+        for path in read {
+            if file.starts_with(absolute(path)?) {
+                return Err(Error::Usage(format!(
+                    "{name}: is read, as {} is; give the records another place",
+                    path.display()
+                )));
             }
         }
         Ok(())
@@ -198,7 +262,7 @@ impl ShardList {
 }
 
 /// The path without links and dots, as far as it exists.
-fn absolute(path: &Path) -> Result<PathBuf> {
+pub fn absolute(path: &Path) -> Result<PathBuf> {
     let failed = |error| Error::io(path.display(), error);
     if let Ok(path) = fs::canonicalize(path) {
         return Ok(path);
