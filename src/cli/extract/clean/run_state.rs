@@ -1,9 +1,8 @@
 //! What a run has done so far, so that the same command can go on with it.
 
-use super::account::CleanAccount;
 use crate::{
     base::files::{LOCK, WriteLock, durable},
-    commands::ShardList,
+    commands::{CleanAccount, ShardList},
 };
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
@@ -78,11 +77,8 @@ impl RunState {
     pub fn open(target: &Path, fingerprint: String) -> Result<Self, anyhow::Error> {
         let (directory, is_new) = (target.join(STATE_DIRECTORY), !target.exists());
         let is_begun = directory.join(STATE_FILE).exists();
-        if !is_begun && holds_other_files(target)? {
-            bail!(
-                "{}: holds files already; give a directory that is empty or does not exist",
-                target.display()
-            );
+        if !is_begun {
+            ensure_empty(target)?;
         }
         durable::create_dir_all(&directory)?;
         let lock = WriteLock::take_of(&directory, "directory")?;
@@ -180,6 +176,17 @@ impl RunState {
         }
         Ok(())
     }
+}
+
+/// Refuses a directory that holds files.
+pub fn ensure_empty(target: &Path) -> Result<(), anyhow::Error> {
+    if holds_other_files(target)? {
+        bail!(
+            "{}: holds files already; give a directory that is empty or does not exist",
+            target.display()
+        );
+    }
+    Ok(())
 }
 
 fn holds_other_files(target: &Path) -> Result<bool, anyhow::Error> {

@@ -11,6 +11,7 @@ use crate::{
     report::records::DropReason,
     similar::{DuplicateDecision, DuplicateFilter, Measure, RankedSets},
 };
+use serde::{Deserialize, Serialize};
 
 /// Why a document goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +31,7 @@ pub struct Decisions {
 }
 
 /// Which levels are on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Levels {
     /// Documents with the same tokens go.
     pub exact: bool,
