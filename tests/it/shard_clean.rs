@@ -1,7 +1,7 @@
 //! dedup-shard plan --clean: files, records and report have the bytes of dedup-extract clean.
 
 use crate::{
-    test_dir::{RunResult, TestDir},
+    test_dir::{RunResult, TestDir, root},
     test_hosts::Hosts,
 };
 use serde_json::json;
@@ -51,6 +51,14 @@ pub fn collection() -> TestDir {
         }
         let parent = if file % 3 == 0 { "in/sub" } else { "in" };
         dir.write(&format!("{parent}/s{file}.jsonl"), lines);
+    }
+    let rows: Vec<String> = (0..9)
+        .map(|row| format!("r{row},\"{}, and \"\"more\"\"\"\r\n", texts[row * 11]))
+        .collect();
+    dir.write("in/rows.csv", format!("id,text\r\n{}", rows.concat()));
+    for name in ["snappy.parquet", "zstd.parquet"] {
+        let sample = root().join("testdata/corpus-kinds").join(name);
+        fs::copy(sample, dir.path("in").join(name)).unwrap();
     }
     dir.write("in/copy.txt", &texts[3]);
     dir.write("in/own.txt", words.text(60));
@@ -185,6 +193,12 @@ fn hosts_clean_copies_of_the_files() {
         hosts.run(&dir, "-q").ok();
         ensure_same(&dir);
     }
+    // A host that shares the directory reads and writes there.
+    let hosts = Hosts::behind_rsh(&dir, 2);
+    let shared = format!("shared={}", dir.path("").display());
+    plan(&dir, &hosts.list(&shared), CUTS).ok();
+    hosts.run(&dir, "-q").ok();
+    ensure_same(&dir);
     // The hosts wrote the files: events name them.
     let wrote = "jq -r 'select(.task // \"\" | startswith(\"write-\")) | .host' r/events.jsonl | sort -u | grep -c node";
     assert_ne!(dir.shell(wrote).stdout(), "0\n");
