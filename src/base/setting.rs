@@ -62,6 +62,7 @@ settings! {
     Select "select" "Which blots are kept.",
     ShipBinaries "ship-binaries" "Whether the program is copied to other hosts.",
     Since "since" "The generation to compare with.",
+    SkipBad "skip-bad" "Whether input that cannot be used is left out.",
     Spans "spans" "Whether tokens are written with their byte spans.",
     TextField "text-field" "The field of a record that has the text.",
     Top "top" "The number of best results.",

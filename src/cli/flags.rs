@@ -31,6 +31,7 @@ pub fn flag_of(setting: Setting) -> &'static str {
         Setting::Select => "--select",
         Setting::ShipBinaries => "--ship-binaries",
         Setting::Since => "--since",
+        Setting::SkipBad => "--skip-bad",
         Setting::Spans => "--spans",
         Setting::TextField => "--text-field",
         Setting::Top => "--top",

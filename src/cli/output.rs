@@ -3,14 +3,12 @@
 use super::{cleanup, truncated_files};
 use crate::{
     base::files::{self, durable},
-    report::{Format, RecordTarget},
+    report::{Packed, PackedRecords, RecordTarget},
 };
 use anyhow::{Context, bail};
-use flate2::{Compression, write::GzEncoder};
 use std::{
-    ffi::OsStr,
     fs::{self, File, OpenOptions},
-    io::{self, BufWriter, IntoInnerError, IsTerminal, Write},
+    io::{self, IsTerminal, Write},
     os::fd::AsFd,
     path::{Path, PathBuf},
 };
@@ -91,109 +89,38 @@ impl Output {
     }
 }
 
-/// An output that is compressed by its name: `.gz`, `.zst`, or not at all.
-pub enum Packed {
-    Plain(BufWriter<Output>),
-    Gzip(BufWriter<GzEncoder<Output>>),
-    Zstd(BufWriter<zstd::Encoder<'static, Output>>),
-}
+/// Results that are compressed by the name of their file.
+pub type PackedOutput = Packed<Output>;
 
 /// A file of records, whose name tells their format: NDJSON unless it ends with .tsv, .csv or .parquet; all but the last may be packed.
-pub struct RecordFile {
-    format: RecordFormat,
-    out: Packed,
-}
-
-enum RecordFormat {
-    Lines(Format),
-    #[cfg(feature = "parquet")]
-    Table,
-}
+pub struct RecordFile(PackedRecords<Output>);
 
 impl RecordFile {
     pub fn open(path: &Path) -> Result<Self, anyhow::Error> {
-        let out = Packed::open(Some(path))?;
-        let name = path.to_string_lossy().to_lowercase();
-        let name = name.trim_end_matches(".gz").trim_end_matches(".zst");
-        let has_it = |format: &&Format| name.ends_with(&format!(".{}", format.name()));
-        let format = Format::ALL.iter().find(has_it);
-        let format = RecordFormat::Lines(format.copied().unwrap_or(Format::Ndjson));
-        #[cfg(feature = "parquet")]
-        let format = if name.ends_with(".parquet") {
-            RecordFormat::Table
-        } else {
-            format
-        };
-        Ok(Self { format, out })
+        let output = Output::open(Some(path), false)?;
+        Ok(Self(PackedRecords::new(path, output)?))
     }
 
     /// Where records go.
     pub fn target(&mut self) -> RecordTarget<'_> {
-        match self.format {
-            RecordFormat::Lines(format) => RecordTarget::Lines(format, &mut self.out),
-            #[cfg(feature = "parquet")]
-            RecordFormat::Table => RecordTarget::NewTable(&mut self.out),
-        }
+        self.0.target()
     }
 
     /// Makes the file appear under its name.
     pub fn commit(self) -> Result<(), anyhow::Error> {
-        self.out.commit()
+        self.0.finish()?.commit()
     }
 }
 
-/// Many small records make few large writes.
-const BUFFER_BYTES: usize = 1 << 18;
-
-impl Packed {
+impl PackedOutput {
+    /// Opens a file, or stdout.
     pub fn open(path: Option<&Path>) -> Result<Self, anyhow::Error> {
-        let output = Output::open(path, false)?;
-        Ok(
-            match path.and_then(Path::extension).and_then(OsStr::to_str) {
-                Some("gz") => Self::Gzip(BufWriter::with_capacity(
-                    BUFFER_BYTES,
-                    GzEncoder::new(output, Compression::default()),
-                )),
-                Some("zst") => {
-                    let mut encoder = zstd::Encoder::new(output, zstd::DEFAULT_COMPRESSION_LEVEL)?;
-                    encoder.include_checksum(true)?;
-                    Self::Zstd(BufWriter::with_capacity(BUFFER_BYTES, encoder))
-                }
-                _ => Self::Plain(BufWriter::with_capacity(BUFFER_BYTES, output)),
-            },
-        )
+        Ok(Self::new(path, Output::open(path, false)?)?)
     }
 
     /// Writes buffered bytes, and renames the file to its final name.
     pub fn commit(self) -> Result<(), anyhow::Error> {
-        match self {
-            Self::Plain(out) => unbuffered(out)?,
-            Self::Gzip(out) => unbuffered(out)?.finish()?,
-            Self::Zstd(out) => unbuffered(out)?.finish()?,
-        }
-        .commit()
-    }
-}
-
-fn unbuffered<W: Write>(out: BufWriter<W>) -> io::Result<W> {
-    out.into_inner().map_err(IntoInnerError::into_error)
-}
-
-impl Write for Packed {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Plain(out) => out.write(bytes),
-            Self::Gzip(out) => out.write(bytes),
-            Self::Zstd(out) => out.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Self::Plain(out) => out.flush(),
-            Self::Gzip(out) => out.flush(),
-            Self::Zstd(out) => out.flush(),
-        }
+        self.finish()?.commit()
     }
 }
 

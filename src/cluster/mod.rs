@@ -9,7 +9,8 @@
 //! ```
 //!
 //! If a table is wanted, each range of the index is then counted, and the table is made from the
-//! counts. With an existing index only what changed is mapped, and the last task commits the new
+//! counts. If the corpus is to be cleaned, one task decides about all documents of the index, one for
+//! each slice writes its files again, and the last one places them. With an existing index only what changed is mapped, and the last task commits the new
 //! segment. The ranges of blots are the parts of the index: a part is made where the runs of its
 //! range are, and is not touched again.
 //!
@@ -38,10 +39,12 @@ pub use engines::{
     SshEngine, SshEngineOptions, SshSetup, TaskStage, Verdict, is_program, ranges,
 };
 pub use plan::{
-    BaseIndex, BlotRange, GatheredFiles, Host, MappedSlice, Plan, PlanOptions, PlannedSlice,
-    TableFormat, TableOptions, Task, TaskKind, TaskWork, default_parts, read_owners, write_plan,
+    BaseIndex, BlotRange, CleanPlan, GatheredFiles, Host, MappedSlice, Plan, PlanOptions,
+    PlannedSlice, TableFormat, TableOptions, Task, TaskKind, TaskWork, default_parts, read_owners,
+    write_plan,
 };
 pub use run::{
+    cleaning::CleanOutcome,
     event_log::{Event, EventKind, EventLog, bytes_of},
     execute::{TaskError, enter_directory, run_task},
     gather::{RunInput, gather_index, gather_needs, input_of, write_input},

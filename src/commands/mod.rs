@@ -19,12 +19,12 @@ pub use base_text::base_text;
 pub use blot::{BlotOptions, blot, default_window, scheme_of};
 pub use document_groups::Grouping;
 pub use extract::{
-    CleanOptions, CleanRecords, CleanWarning, Cleaned, Collection, CompareMethod, CompareOptions,
-    CutLengths, Extract, ExtractOptions, LeaveOut, Levels, NewDocuments, PairSlice,
-    PassagesOptions, Preference, ReportOptions, ReportSummary, RowFormat, Shard, ShardList,
-    ShardWriter, WantedPairs, WrittenShards, compare, decide_fates, ensure_lines, extract,
-    extract_aligned, extract_counted, extract_passages, extract_without, passages, spans,
-    write_report,
+    CleanAccount, CleanOptions, CleanRecords, CleanRules, CleanWarning, Cleaned, Collection,
+    CompareMethod, CompareOptions, CutLengths, Extract, ExtractOptions, LeaveOut, Levels,
+    NewDocuments, PairSlice, PassagesOptions, Preference, ReportOptions, ReportSummary, RowFormat,
+    Shard, ShardList, ShardWriter, SliceFates, WantedPairs, WrittenShards, compare, decide_fates,
+    ensure_lines, extract, extract_aligned, extract_counted, extract_passages, extract_without,
+    passages, spans, split_fates, write_report,
 };
 pub use index::add::add;
 pub use index::build::{BuildOptions, RunsOptions, build, build_runs, range_name};

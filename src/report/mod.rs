@@ -12,6 +12,7 @@ mod decimal;
 mod document_ids;
 mod excerpt;
 pub mod html;
+mod packed;
 #[cfg(feature = "parquet")]
 mod parquet_records;
 mod record_target;
@@ -25,6 +26,7 @@ pub use crate::base::codec::put_json_string as put_json_text;
 pub use decimal::{put_count, put_number};
 pub use document_ids::{DocumentIds, EncodedIds};
 pub use excerpt::Excerpts;
+pub use packed::{Packed, PackedRecords};
 #[cfg(feature = "parquet")]
 pub use parquet_records::ParquetRecords;
 pub use record_target::{RecordBytes, RecordTarget};

@@ -43,6 +43,7 @@ mod scripts;
 mod service;
 mod service_requests;
 mod shard;
+mod shard_clean;
 mod shard_kinds;
 mod shared_chunks;
 mod shared_passages;

@@ -262,6 +262,13 @@ fn a_run_of_tasks_survives() {
         .after(&gathered)
         .with("only_at_end", true)
         .check();
+    let cleaned =
+        "dedup-shard plan -o d --hosts hosts --clean out --dropped gone --near 30% ../c ../more";
+    let look = "if [[ -e d/place/built.json ]]; then cat gone; cd out && find . -type f | sort | xargs md5sum; else echo none; fi";
+    Case::new("run --clean", "dedup-shard run -q d", look)
+        .after(&format!("{hosts} && {cleaned}"))
+        .rerun()
+        .check();
     let based = format!(
         "{hosts} && dedup-index build -q -o i ../c && dedup-shard plan -o b --hosts hosts --base i ../c ../more"
     );

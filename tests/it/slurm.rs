@@ -146,6 +146,27 @@ fn adapters_and_office_files_are_read_on_nodes() {
 }
 
 #[test]
+fn a_slurm_run_cleans_the_files() {
+    let Some(cluster) = Cluster::start() else {
+        return;
+    };
+    cluster.plan(4000);
+    let again =
+        "cat it*/0[0-5].txt > copies.txt; gzip -k copies.txt; mkdir in; mv copies.txt* it*/* in";
+    let flags = "--cut-spans 50 --keep longest";
+    cluster
+        .shell(&format!(
+            "{again}; dedup-extract clean -q -o one {flags} in && dedup-shard plan -o clean.run --hosts hosts --clean two {flags} in"
+        ))
+        .ok();
+    cluster
+        .shell("dedup-shard run -q clean.run --engine slurm -j 4")
+        .ok();
+    let differing = cluster.shell("diff -r -x .dedup-clean one two").ok_text();
+    assert_eq!(differing, "");
+}
+
+#[test]
 fn a_run_completes_after_a_node_dies() {
     let Some(cluster) = Cluster::start() else {
         return;

@@ -1,5 +1,6 @@
 mod bits;
 mod escape;
+pub mod exact_number;
 mod varint;
 
 pub use bits::{BitReader, BitWriter, NumberCode};

@@ -4,7 +4,7 @@ use super::{
     super::{
         args::MORE,
         exit_code,
-        output::Packed,
+        output::PackedOutput,
         progress::{Complaints, counting_bar},
         source::{Reading, SourceArgs},
         threshold::parse_share,
@@ -148,7 +148,7 @@ impl CompareArgs {
             by_id,
             wanted: self.which.pairs(),
         };
-        let mut out = Packed::open(self.output.file.output.as_deref())?;
+        let mut out = PackedOutput::open(self.output.file.output.as_deref())?;
         let bar = counting_bar(self.source.common.quiet, "pairs");
         let mut done = |done, all| {
             bar.set_length(all);

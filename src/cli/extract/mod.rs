@@ -16,6 +16,10 @@ mod spans;
 mod table;
 mod texts;
 
+pub(in crate::cli) use clean::{
+    RuleArgs, default_blots, ensure_empty, ensure_shards, print_account,
+};
+
 use super::{
     Manual, Tool,
     exclusions::{COUNTED, GROUPS, PassageArgs, SHAPES, TEXTS},

@@ -3,7 +3,7 @@
 use super::{
     super::{
         exit_code,
-        output::Packed,
+        output::PackedOutput,
         progress::Complaints,
         source::{Reading, SourceArgs},
         watched,
@@ -48,7 +48,7 @@ impl PassagesArgs {
             memory_bytes: self.source.making.memory_bytes(),
             by_id,
         };
-        let mut out = Packed::open(self.output.file.output.as_deref())?;
+        let mut out = PackedOutput::open(self.output.file.output.as_deref())?;
         let work = |watch: &mut dyn Observer| {
             Ok::<_, anyhow::Error>(passages(
                 &source.index,

@@ -4,7 +4,7 @@ use super::{
     super::{
         exclusions::ExcludeArgs,
         exit_code,
-        output::Packed,
+        output::PackedOutput,
         progress::{Complaints, counting_bar},
         shared_only::tell_not_excluded,
         source::{Source, SourceArgs},
@@ -77,9 +77,13 @@ pub fn write_with(
     args: &SourceArgs,
     source: &Source,
     output: Option<&Path>,
-    work: impl FnOnce(&mut Packed, &mut Complaints, &mut dyn FnMut(u64, u64)) -> error::Result<u64>,
+    work: impl FnOnce(
+        &mut PackedOutput,
+        &mut Complaints,
+        &mut dyn FnMut(u64, u64),
+    ) -> error::Result<u64>,
 ) -> Result<ExitCode, anyhow::Error> {
-    let mut out = Packed::open(output)?;
+    let mut out = PackedOutput::open(output)?;
     let problems = with_bar(args, |complaints, done| work(&mut out, complaints, done))?;
     out.commit()?;
     Ok(exit_code(problems + source.problems, args.read.skip_bad))

@@ -1,6 +1,7 @@
 //! dedup-shard: an index built in slices and ranges, task by task.
 
 mod clean;
+mod cleaning;
 mod engine;
 mod gather;
 mod hosts;
@@ -113,6 +114,14 @@ const MANUAL: Manual = Manual {
             "The same commit as that of dedup-index sync",
         ),
         (
+            "dedup-shard plan -o c.run --hosts hosts --clean clean/ --cut-spans 50 corpus/",
+            "Also write the files again, without what is there twice",
+        ),
+        (
+            "dedup-shard run -q c.run",
+            "The files that dedup-extract clean would write to clean/",
+        ),
+        (
             "dedup-shard clean my.run",
             "Leave nothing but the plan and the index",
         ),
@@ -136,6 +145,15 @@ const MANUAL: Manual = Manual {
                  manifest of IDX, as the last rename. The commit is, byte for byte, the one that dedup-index sync would have made. commit refuses \
                  an index that has changed since the plan was made; an unfinished run never changes it. A table then has the rows to delete, update \
                  and insert, as dedup-extract table --since has them.",
+                "With --clean OUT the run also writes the files again, without documents and passages that are there twice: what OUT gets has, \
+                 byte for byte, what dedup-extract clean -o OUT would have written, and so have the files of --dropped, --cuts and --report. \
+                 See CLEAN in dedup-extract(1) for what goes and what stays. The ids of the index then also tell the place of each document. \
+                 decide reads the index, and for --cut-spans and --keep FIELD all documents once more, and decides about every document. It \
+                 runs where the run directory is, with all cores of that machine; documents that --against names are indexed there, too. \
+                 write writes the files of a slice again, on any host: a file of 16 MB or more has a slice of its own, smaller ones share \
+                 one, and there are 4096 slices at most. place links the written files into OUT, or copies them if OUT is on another disk, and \
+                 writes records and report last. Until then OUT is empty, and RUN has room for a copy of what stays. OUT must be empty or \
+                 not there when the plan is made. A document that is changed meanwhile ends the run. If OUT is removed, run writes it again.",
                 "A slot runs one task at a time, with one core and the memory that plan was given. run --engine local runs all tasks on this \
                  machine, regardless of the names of the hosts: their slots then only determine how finely the work is divided; run --engine ssh runs \
                  them on the hosts.",

@@ -1,8 +1,11 @@
 //! dedup-shard plan: what to read, and how to cut it.
 
-use super::super::{
-    args::{BlotArgs, InputArgs, QuietArgs, TokenArgs, parse_size},
-    threshold::Threshold,
+use super::{
+    super::{
+        args::{BlotArgs, InputArgs, QuietArgs, TokenArgs, parse_size},
+        threshold::Threshold,
+    },
+    cleaning::{CleaningArgs, OutputNames},
 };
 use crate::{
     cluster::{
@@ -80,6 +83,8 @@ pub struct PlanArgs {
     #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = parse_size)]
     memory: u64,
     #[command(flatten)]
+    cleaning: CleaningArgs,
+    #[command(flatten)]
     blots: BlotArgs,
     #[command(flatten)]
     tokens: TokenArgs,
@@ -103,8 +108,9 @@ impl PlanArgs {
         }))
     }
 
-    fn blots(&self) -> BlotOptions {
-        self.blots.options(&self.tokens)
+    fn blots(&self) -> Result<BlotOptions, anyhow::Error> {
+        let asked = self.blots.options(&self.tokens);
+        self.cleaning.blots(asked, self.tokens.is_dna())
     }
 
     /// How the files of slices are read: as the corpus, but for where they are found.
@@ -114,6 +120,7 @@ impl PlanArgs {
             files_from: None,
             nul_separated: false,
             relative: false,
+            placed_ids: self.cleaning.is_asked(),
             adapter_cache: self.cache(),
             ..self.input.options(is_dna)
         }
@@ -126,11 +133,22 @@ impl PlanArgs {
         asked.filter(|path| path != Path::new("none"))
     }
 
-    /// All documents, for a new index.
-    fn find_all(&self, options: &mut PlanOptions) -> Result<Vec<WalkItem>, anyhow::Error> {
-        let settings = options.settings(self.input.options(self.tokens.is_dna()));
-        options.scheme = scheme_of(&self.blots(), &settings)?.to_string();
-        Ok(CorpusWalk::new(&settings.corpus)?.collect())
+    /// All documents, for a new index, and where the cleaned copies of files go.
+    fn find_all(
+        &self,
+        options: &mut PlanOptions,
+    ) -> Result<(Vec<WalkItem>, OutputNames), anyhow::Error> {
+        let corpus = self.cleaning.corpus(&self.input, self.tokens.is_dna())?;
+        let settings = options.settings(corpus);
+        options.scheme = scheme_of(&self.blots()?, &settings)?.to_string();
+        let found: Vec<WalkItem> = CorpusWalk::new(&settings.corpus)?.collect();
+        ensure_some_found(&found, false)?;
+        let clean = self
+            .cleaning
+            .plan(&self.input, &settings.corpus, &found, &self.output)?;
+        let (clean, names) = clean.unzip();
+        options.clean = clean;
+        Ok((found, names.unwrap_or_default()))
     }
 
     /// The files that are new or have changed, for an index that is brought up to date.
@@ -153,7 +171,7 @@ impl PlanArgs {
             .is_dna();
         let settings = options.settings(self.input.options(is_dna));
         let max_remove = self.max_remove.unwrap_or_default();
-        let (manifest, found) = files_to_read(&directory, &self.blots(), &settings, max_remove)?;
+        let (manifest, found) = files_to_read(&directory, &self.blots()?, &settings, max_remove)?;
         if is_dna && !self.tokens.is_dna() {
             options.blots.tokenizer = Some(Tokenizer::new(Rule::Dna, self.tokens.strip_html));
             options.reading = self.reading(true);
@@ -209,7 +227,7 @@ pub fn run_plan(args: &PlanArgs) -> Result<ExitCode, anyhow::Error> {
     let mut options = PlanOptions {
         directory: directory.to_owned(),
         scheme: String::new(),
-        blots: args.blots(),
+        blots: args.blots()?,
         reading: args.reading(args.tokens.is_dna()),
         own_cache: args.input.read.convert.adapter_cache.is_none(),
         dictionary: args.dictionary,
@@ -219,10 +237,14 @@ pub fn run_plan(args: &PlanArgs) -> Result<ExitCode, anyhow::Error> {
         skip_bad: args.input.read.skip_bad,
         table: args.table()?,
         base: None,
+        clean: None,
     };
     let selection_files = options.take_selection_files()?;
-    let found = match &args.base {
-        Some(index) => args.find_changes(index, &mut options)?,
+    let (found, outputs) = match &args.base {
+        Some(index) => (
+            args.find_changes(index, &mut options)?,
+            OutputNames::default(),
+        ),
         None => args.find_all(&mut options)?,
     };
     ensure_some_found(&found, args.base.is_some())?;
@@ -230,7 +252,7 @@ pub fn run_plan(args: &PlanArgs) -> Result<ExitCode, anyhow::Error> {
         .base
         .as_ref()
         .map_or_else(|| Ok(Vec::new()), |index| read_owners(index))?;
-    let (plan, slices) = Plan::new(found, hosts, options, &before)?;
+    let (plan, slices) = Plan::new(found, hosts, options, &before, &outputs)?;
     write_plan(&plan, &slices, &selection_files, &args.output)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -3,6 +3,7 @@
 use super::{
     super::{
         args::{AccountArgs, threads_of},
+        extract::print_account,
         progress::{TaskBar, say, say_lines},
     },
     OfRun, PROGRAM,
@@ -18,9 +19,9 @@ use crate::{
         num::{ToU64, ToUsize},
     },
     cluster::{
-        DEFAULT_RETRIES, ENGINES, EXIT_LOST, Engine, EngineSetup, EventLog, Failure, Plan, RunLock,
-        RunObserver, RunOptions, RunOutcome, RunSummary, TaskError, Verdict, input_of,
-        write_report,
+        CleanOutcome, DEFAULT_RETRIES, ENGINES, EXIT_LOST, Engine, EngineSetup, EventLog, Failure,
+        Plan, RunLock, RunObserver, RunOptions, RunOutcome, RunSummary, TaskError, Verdict,
+        input_of, write_report,
     },
 };
 use clap::Args;
@@ -84,8 +85,16 @@ fn run_all(args: &RunTasksArgs) -> Result<ExitCode, anyhow::Error> {
         say(&format!("{}: {error}", PROGRAM));
     }
     if failures.is_empty() {
-        let input = input_of(&directory)?.unwrap_or_default();
-        return Ok(tell(&plan, &input, args.quiet));
+        let mut input = input_of(&directory)?.unwrap_or_default();
+        let cleaned = CleanOutcome::read(&plan, &directory)?;
+        if let Some(cleaned) = &cleaned {
+            input.problems.extend(cleaned.problems.iter().cloned());
+        }
+        let code = tell(&plan, &input, args.quiet);
+        if let Some(cleaned) = cleaned.filter(|_| !args.quiet) {
+            print_account(&cleaned.account, PROGRAM);
+        }
+        return Ok(code);
     }
     Ok(tell_failures(&failures))
 }

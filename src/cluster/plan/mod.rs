@@ -11,7 +11,7 @@ mod task;
 mod task_list;
 
 pub use hosts::Host;
-pub use options::{BaseIndex, PlanOptions, TableFormat, TableOptions, selection_file};
+pub use options::{BaseIndex, CleanPlan, PlanOptions, TableFormat, TableOptions, selection_file};
 pub use range_owners::{read_owners, write_owners};
 pub use run_directory::write_plan;
 pub use task::{GatheredFiles, MappedSlice, Task, TaskKind, TaskWork};
@@ -27,7 +27,14 @@ use crate::{
 use range_owners::assign_owners;
 use serde::{Deserialize, Serialize};
 use slices::{cut_corpus, file_bytes};
-use std::{fs, io, ops::Range, path::Path, sync::OnceLock};
+use std::{
+    collections::HashMap,
+    fs, io,
+    ops::Range,
+    path::{Path, PathBuf},
+    sync::OnceLock,
+};
+pub(crate) use task_list::fates_name;
 use task_list::list_tasks;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -108,18 +115,19 @@ impl Plan {
     /// Plans a run. Also returns the contents of the slice files.
     ///
     /// `previous_owners`: the names of the hosts that worked on the ranges of an existing index, if
-    /// known.
+    /// known; `outputs`: where the cleaned copies of files go, if they are to be cleaned.
     pub fn new(
         found: Vec<WalkItem>,
         hosts: Vec<Host>,
         options: PlanOptions,
         previous_owners: &[String],
+        outputs: &HashMap<PathBuf, String>,
     ) -> Result<(Self, Vec<String>)> {
         let slots = hosts.iter().map(|host| u64::from(host.slots)).sum();
         let mut texts = Vec::new();
         let mut slices = Vec::new();
-        for found in cut_corpus(found, slots) {
-            let text = CorpusSlice::write(&options.scheme, &found)?;
+        for found in cut_corpus(found, slots, options.clean.is_some()) {
+            let text = CorpusSlice::write(&options.scheme, &found, outputs)?;
             let sizes = || found.iter().filter_map(file_bytes);
             slices.push(PlannedSlice {
                 file: slice_name(slices.len()),
@@ -302,7 +310,14 @@ mod tests {
     #[test]
     fn a_plan_is_read_back_as_written() {
         let hosts = Host::parse("a slots=2", &"hosts".into()).unwrap();
-        let (plan, slices) = Plan::new(Vec::new(), hosts, PlanOptions::example(2), &[]).unwrap();
+        let (plan, slices) = Plan::new(
+            Vec::new(),
+            hosts,
+            PlanOptions::example(2),
+            &[],
+            &HashMap::new(),
+        )
+        .unwrap();
         assert_eq!(slices.len(), 1);
         let read = Plan::parse(plan.to_json().as_bytes()).unwrap();
         assert_eq!(read.to_json(), plan.to_json());

@@ -2,12 +2,13 @@
 
 use crate::{
     base::{
+        codec::exact_number,
         error::{Error, Result},
         files::TempDir,
         parallel::Limits,
     },
     blot::select,
-    commands::{BlotOptions, MaxRemove, RowFormat, Settings},
+    commands::{BlotOptions, CleanRules, MaxRemove, RowFormat, Settings},
     index::Resources,
     report::Format,
     text::{corpus, stream::Form},
@@ -50,6 +51,36 @@ pub struct PlanOptions {
     /// The existing index to bring up to date; none to make a new one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<BaseIndex>,
+    /// Also write the files again, without what is there twice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clean: Option<CleanPlan>,
+}
+
+/// How the files of the corpus are cleaned. Paths of outputs are absolute.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CleanPlan {
+    /// The directory that the cleaned files go to.
+    pub output: String,
+    /// Which documents and passages go.
+    pub rules: CleanRules,
+    /// Indexes of other collections, whose documents and passages go.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub against: Vec<String>,
+    /// The same as documents: files and directories.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub against_documents: Vec<String>,
+    /// Ids of these documents are paths below the directories that were given.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub relative: bool,
+    /// A file for a record of each document that goes; its name says how it is written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropped: Option<String>,
+    /// The same for each passage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cuts: Option<String>,
+    /// A file for the account.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub report: Option<String>,
 }
 
 /// The index that a run brings up to date, and the state it was in.
@@ -128,22 +159,6 @@ impl TableOptions {
     }
 }
 
-/// Numbers as text: JSON readers may be off by the last bit, and the checksum of a plan must not
-/// change.
-mod exact_number {
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
-
-    pub fn serialize<S: Serializer>(number: &f64, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&number.to_string())
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
-        String::deserialize(deserializer)?
-            .parse()
-            .map_err(D::Error::custom)
-    }
-}
-
 /// Documents under way take this share of the memory of a task, and no more than
 /// [`MOST_UNDER_WAY`].
 const UNDER_WAY_SHARE: u64 = 4;
@@ -177,13 +192,20 @@ impl PlanOptions {
         self.settings(corpus::Options {
             slice: Some(slice),
             copies: copies.map(Path::to_owned),
+            ..self.reading_here()
+        })
+    }
+
+    /// How a task of this machine reads files that it finds in another way.
+    pub fn reading_here(&self) -> corpus::Options {
+        corpus::Options {
             adapter_cache: if self.own_cache {
                 corpus::default_cache()
             } else {
                 self.reading.adapter_cache.clone()
             },
             ..self.reading.clone()
-        })
+        }
     }
 
     /// How documents become blots, with the files that the selection names below `run`.
@@ -254,6 +276,7 @@ impl PlanOptions {
             skip_bad: false,
             table: None,
             base: None,
+            clean: None,
         }
     }
 }

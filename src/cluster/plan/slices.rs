@@ -12,11 +12,17 @@ const FILE_COST_BYTES: u64 = 512;
 
 /// Cuts a corpus into slices of about the same size, each of consecutive files. There is at least
 /// one slice.
-pub(super) fn cut_corpus(found: Vec<WalkItem>, slots: u64) -> Vec<Vec<WalkItem>> {
+///
+/// `finely`: as small as is worth a task, so that each large file has a slice of its own.
+pub(super) fn cut_corpus(found: Vec<WalkItem>, slots: u64, finely: bool) -> Vec<Vec<WalkItem>> {
     let total: u64 = found.iter().map(cost_bytes).sum();
-    let slice_bytes = total
-        .div_ceil(SLICES_PER_SLOT * slots)
-        .clamp(MIN_SLICE_BYTES, MAX_SLICE_BYTES);
+    let slice_bytes = if finely {
+        MIN_SLICE_BYTES
+    } else {
+        total
+            .div_ceil(SLICES_PER_SLOT * slots)
+            .clamp(MIN_SLICE_BYTES, MAX_SLICE_BYTES)
+    };
     let count = total.div_ceil(slice_bytes).max(slots).min(MAX_SLICES);
     let mut slices = Vec::new();
     let mut current = Vec::new();
@@ -85,22 +91,27 @@ mod tests {
     #[test]
     fn slices_are_balanced_by_bytes() {
         assert_eq!(
-            sizes(&cut_corpus(files(&[5, 5, 5, 5, 5, 5]), 3)),
+            sizes(&cut_corpus(files(&[5, 5, 5, 5, 5, 5]), 3, false)),
             [[5, 5], [5, 5], [5, 5]]
         );
         assert_eq!(
-            sizes(&cut_corpus(files(&[1, 1, 1, 90_000, 1, 1]), 2)),
+            sizes(&cut_corpus(files(&[1, 1, 1, 90_000, 1, 1]), 2, false)),
             [vec![1, 1, 1], vec![90_000, 1, 1]]
         );
-        assert_eq!(sizes(&cut_corpus(Vec::new(), 3)), [Vec::<u64>::new()]);
+        assert_eq!(
+            sizes(&cut_corpus(Vec::new(), 3, false)),
+            [Vec::<u64>::new()]
+        );
         // Of 1 GiB at most, and a little for each file.
-        assert_eq!(cut_corpus(files(&[1 << 29; 40]), 2).len(), 21);
+        assert_eq!(cut_corpus(files(&[1 << 29; 40]), 2, false).len(), 21);
+        assert_eq!(cut_corpus(files(&[1 << 29; 40]), 2, true).len(), 40);
+        assert_eq!(cut_corpus(files(&[1 << 20; 64]), 2, true).len(), 5);
     }
 
     proptest! {
         #[test]
         fn slices_are_the_corpus_in_order(sizes_of in prop::collection::vec(0_u64..100_000, 0..60), slots in 1_u64..9) {
-            let slices = sizes(&cut_corpus(files(&sizes_of), slots));
+            let slices = sizes(&cut_corpus(files(&sizes_of), slots, false));
             prop_assert_eq!(slices.concat(), sizes_of);
             prop_assert!(u64::try_from(slices.len()).unwrap() <= slots && !slices.is_empty());
         }

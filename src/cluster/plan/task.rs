@@ -28,13 +28,19 @@ pub enum TaskKind {
     Count,
     /// Adds the counts of all ranges up to the table.
     Table,
+    /// Decides what becomes of each document.
+    Decide,
+    /// Writes the files of one slice again.
+    Write,
+    /// Puts the cleaned files into their directory.
+    Place,
     /// Commits the new segment to the index.
     Commit,
 }
 
 impl TaskKind {
     /// All kinds, in order.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 14] = [
         Self::Base,
         Self::Map,
         Self::Number,
@@ -45,6 +51,9 @@ impl TaskKind {
         Self::Ranges,
         Self::Count,
         Self::Table,
+        Self::Decide,
+        Self::Write,
+        Self::Place,
         Self::Commit,
     ];
 
@@ -61,13 +70,19 @@ impl TaskKind {
             Self::Ranges => "ranges",
             Self::Count => "count",
             Self::Table => "table",
+            Self::Decide => "decide",
+            Self::Write => "write",
+            Self::Place => "place",
             Self::Commit => "commit",
         }
     }
 
     /// Whether its output is a result of the run, not an intermediate file.
     pub fn is_result(self) -> bool {
-        matches!(self, Self::Gather | Self::Table | Self::Commit)
+        matches!(
+            self,
+            Self::Gather | Self::Table | Self::Place | Self::Commit
+        )
     }
 
     /// The directory of its outputs below that of the run; none for results.
@@ -78,7 +93,12 @@ impl TaskKind {
     /// Whether it reads a little of every slice or range, so that it runs where the run directory
     /// is.
     pub fn is_central(self) -> bool {
-        !matches!(self, Self::Map | Self::Reduce | Self::Part | Self::Count)
+        !self.is_of_slice() && !matches!(self, Self::Reduce | Self::Part | Self::Count)
+    }
+
+    /// Whether it reads the documents of one slice, which its first input lists.
+    pub fn is_of_slice(self) -> bool {
+        matches!(self, Self::Map | Self::Write)
     }
 }
 
@@ -210,6 +230,29 @@ pub enum TaskWork {
         /// Write only what changed since this generation.
         since: Option<u64>,
     },
+    /// Decides what becomes of each document.
+    Decide {
+        /// The index that was gathered.
+        index: String,
+        /// The slices, in order.
+        slices: Vec<String>,
+    },
+    /// Writes the files of one slice again, without what goes.
+    Write {
+        /// The slice.
+        slice: String,
+        /// What becomes of its documents.
+        fates: String,
+    },
+    /// Puts the cleaned files into their directory.
+    Place {
+        /// What the decide task made.
+        decided: String,
+        /// The slices, which say where files go, in order.
+        slices: Vec<String>,
+        /// What the write task of each slice made, in order.
+        written: Vec<String>,
+    },
     /// Commits what was gathered.
     Commit {
         /// The index that was gathered.
@@ -259,6 +302,9 @@ impl TaskWork {
             Self::Ranges { .. } => TaskKind::Ranges,
             Self::Count { .. } => TaskKind::Count,
             Self::Table { .. } => TaskKind::Table,
+            Self::Decide { .. } => TaskKind::Decide,
+            Self::Write { .. } => TaskKind::Write,
+            Self::Place { .. } => TaskKind::Place,
             Self::Commit { .. } => TaskKind::Commit,
         }
     }
@@ -298,6 +344,13 @@ impl TaskWork {
                 files.iter().map(|file| format!("{index}/{file}")).collect()
             }
             Self::Table { index, counts, .. } => [&counts[..], &[manifest_of(index)]].concat(),
+            Self::Decide { index, slices } => [&[manifest_of(index)], &slices[..]].concat(),
+            Self::Write { slice, fates } => vec![slice.clone(), fates.clone()],
+            Self::Place {
+                decided,
+                slices,
+                written,
+            } => [std::slice::from_ref(decided), &slices[..], written].concat(),
             Self::Commit {
                 gathered,
                 known,

@@ -37,6 +37,7 @@ pub(super) fn list_tasks(
         .chain((0..ranges).map(|range| list.part(range)))
         .chain([list.gather()])
         .chain(options.table.iter().flat_map(|table| list.table(table)))
+        .chain(options.clean.iter().flat_map(|_| list.clean()))
         .chain(commit)
         .collect()
 }
@@ -236,6 +237,40 @@ impl TaskList<'_> {
         self.of_range(work, range)
     }
 
+    /// The tasks from the index to the cleaned files.
+    fn clean(&self) -> Vec<Task> {
+        let decided = TaskKind::Decide.name();
+        let slices: Vec<String> = self.slices.iter().map(|slice| slice.file.clone()).collect();
+        let decide = TaskWork::Decide {
+            index: INDEX.to_owned(),
+            slices: slices.clone(),
+        };
+        let write = |number: usize| {
+            let work = TaskWork::Write {
+                slice: self.slices[number].file.clone(),
+                fates: format!("{decided}/{}", fates_name(number)),
+            };
+            Task {
+                id: format!("write-{number:04}"),
+                number,
+                inputs: work.inputs(),
+                work,
+                output: write_output(number),
+                bytes: self.slices[number].bytes,
+            }
+        };
+        let place = TaskWork::Place {
+            decided: decided.to_owned(),
+            slices,
+            written: (0..self.slices.len()).map(write_output).collect(),
+        };
+        [self.central(decide, decided)]
+            .into_iter()
+            .chain((0..self.slices.len()).map(write))
+            .chain([self.central(place, TaskKind::Place.name())])
+            .collect()
+    }
+
     fn commit(&self) -> Task {
         let work = TaskWork::Commit {
             gathered: INDEX.to_owned(),
@@ -248,6 +283,15 @@ impl TaskList<'_> {
 
 fn map_output(slice: usize) -> String {
     format!("map/{slice:04}")
+}
+
+fn write_output(slice: usize) -> String {
+    format!("write/{slice:04}")
+}
+
+/// The file of a decide task with the fates of a slice.
+pub(crate) fn fates_name(slice: usize) -> String {
+    format!("{slice:04}.fates")
 }
 
 fn range_output(kind: TaskKind, range: usize) -> String {

@@ -203,6 +203,8 @@ pub fn transfer_kind(path: &str) -> &'static str {
         "part" => "parts",
         "index" | "ranges" => "index",
         "count" => "counts",
+        "decide" => "fates",
+        "write" => "cleaned",
         "plan.json" => "plan",
         _ => "records",
     }

@@ -3,6 +3,7 @@
 use crate::cluster::{
     engines::Verdict,
     plan::{Plan, PlanOptions, TableOptions, Task, TaskWork, write_owners},
+    run::cleaning::Cleaning,
     run::gather::{gather_index, number_changes, write_input},
     run::output_state::{OutputState, output_state, prepare},
 };
@@ -102,7 +103,8 @@ impl TaskExecution<'_> {
         }
         let reads_corpus = match self.task.work {
             // With copies the directory need not exist on this machine.
-            TaskWork::Map { .. } => self.copies.is_none(),
+            TaskWork::Map { .. } | TaskWork::Write { .. } => self.copies.is_none(),
+            TaskWork::Decide { .. } => true,
             TaskWork::NumberChanges { .. } | TaskWork::Gather(_) | TaskWork::Commit { .. } => true,
             _ => false,
         };
@@ -198,10 +200,32 @@ impl TaskExecution<'_> {
                 options,
                 since,
             } => self.table(index, counts, options, *since),
+            TaskWork::Decide { index, slices } => {
+                self.cleaning()?
+                    .decide(&step, &self.path(index), slices, &output)
+            }
+            TaskWork::Write { slice, fates } => self.cleaning()?.write(
+                &step,
+                (self.task.number, slice),
+                &self.path(fates),
+                self.copies,
+                &output,
+            ),
+            TaskWork::Place {
+                decided,
+                slices,
+                written,
+            } => self
+                .cleaning()?
+                .place(&step, &self.path(decided), slices, written, &output),
             TaskWork::Commit {
                 gathered, known, ..
             } => self.commit(gathered, known),
         }
+    }
+
+    fn cleaning(&self) -> Result<Cleaning<'_>> {
+        Cleaning::new(self.plan, self.run)
     }
 
     fn map(&self, slice: &str, with_files: bool) -> Result<()> {
@@ -286,7 +310,7 @@ fn extract_options(table: &TableOptions, since: Option<u64>, memory_bytes: u64) 
 const BUFFER_BYTES: usize = 1 << 18;
 
 /// Writes a file under another name, and renames it when it is complete and on disk.
-fn write_atomically(
+pub(super) fn write_atomically(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<tempfile::NamedTempFile>) -> Result<()>,
 ) -> Result<()> {
@@ -310,7 +334,7 @@ fn write_atomically(
 }
 
 /// Problems are kept in the record of the output, and nothing else is reported while a task runs.
-struct NoObserver;
+pub(super) struct NoObserver;
 
 impl Observer for NoObserver {
     fn problem(&mut self, _: &Problem) {}

@@ -15,7 +15,11 @@ use crate::{
     text::corpus::{Account, LeftOutFile},
 };
 use serde::{Deserialize, Serialize};
-use std::{collections::HashMap, fs, path::Path};
+use std::{
+    collections::{BTreeSet, HashMap},
+    fs,
+    path::Path,
+};
 
 /// The file that stores the account of the input.
 const INPUT: &str = "input.json";
@@ -30,6 +34,9 @@ pub struct RunInput {
     /// Files that were left out; those that are errors are problems as well.
     #[serde(default)]
     pub left_out: Vec<LeftOutFile>,
+    /// The files that could not be read to their ends.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub damaged: BTreeSet<String>,
 }
 
 /// Puts the outputs of tasks together to an index. The directory appears when it is complete.
@@ -100,11 +107,12 @@ pub fn write_input(plan: &Plan, run: &Path) -> Result<RunInput> {
     };
     let targets = Targets::open(&run.join("number/targets"))?;
     let (mut problems, mut account) = (Vec::new(), Account::default());
-    let mut left_out = Vec::new();
+    let (mut left_out, mut damaged) = (Vec::new(), BTreeSet::new());
     for (task, repeated) in plan.tasks_of(TaskKind::Map).zip(targets.repeated()) {
         let built = BuildRecord::read(&run.join(&task.output))?;
         problems.extend(built.problems);
         left_out.extend(built.left_out);
+        damaged.extend(built.damaged);
         account.add(&built.account);
         if !repeated.is_empty() {
             find_ids(
@@ -128,6 +136,7 @@ pub fn write_input(plan: &Plan, run: &Path) -> Result<RunInput> {
         account,
         problems,
         left_out,
+        damaged,
     };
     let json = serde_json::to_string_pretty(&input).unwrap_or_default() + "\n";
     durable::replace(&run.join(INPUT), json.as_bytes())?;

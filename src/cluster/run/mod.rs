@@ -1,6 +1,7 @@
 //! The directory of a run: its outputs, its log of events, its report, and how a task is executed
 //! in it.
 
+pub mod cleaning;
 pub mod event_log;
 pub mod execute;
 pub mod gather;

@@ -150,6 +150,11 @@ fn ensure_made(plan: &Plan, task: &Task, output: &Path) -> Result<()> {
     if task.kind() == TaskKind::Table {
         return Ok(());
     }
+    // The files that it placed are elsewhere: without their directory it has to run again.
+    if let (TaskKind::Place, Some(clean)) = (task.kind(), &plan.options.clean) {
+        let placed = Path::new(&clean.output);
+        fs::metadata(placed).map_err(|error| Error::io(placed.display(), error))?;
+    }
     let built = BuildRecord::read(output)?;
     let slice = plan
         .slices

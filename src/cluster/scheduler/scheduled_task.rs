@@ -67,7 +67,7 @@ impl ScheduledTask {
     /// A task that no machine works on; tasks of a range have the host of the range as home.
     pub(super) fn new(plan: &Plan, task: &Task, needs: Vec<Requirement>, hosts: usize) -> Self {
         let kind = task.kind();
-        let is_of_range = kind != TaskKind::Map && !kind.is_central();
+        let is_of_range = !kind.is_of_slice() && !kind.is_central();
         let home = plan
             .ranges
             .get(task.number)

@@ -5,7 +5,7 @@ use crate::{
 };
 use proptest::prelude::*;
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     sync::atomic::{AtomicUsize, Ordering},
 };
 
@@ -37,6 +37,7 @@ fn plan(files: usize, hosts: usize) -> Plan {
         (0..hosts).map(host).collect(),
         PlanOptions::example(4),
         &[],
+        &HashMap::new(),
     )
     .unwrap()
     .0

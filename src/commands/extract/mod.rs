@@ -17,8 +17,9 @@ mod wanted_pairs;
 
 use crate::base::setting::Setting;
 pub use clean::{
-    CleanOptions, CleanRecords, CleanWarning, Cleaned, Collection, CutLengths, Levels, Preference,
-    Shard, ShardList, ShardWriter, WrittenShards, decide_fates, ensure_lines,
+    CleanAccount, CleanOptions, CleanRecords, CleanRules, CleanWarning, Cleaned, Collection,
+    CutLengths, Levels, Preference, Shard, ShardList, ShardWriter, SliceFates, WrittenShards,
+    decide_fates, ensure_lines, split_fates,
 };
 pub use compare::{CompareMethod, CompareOptions, PairSlice, compare};
 pub use passages::{PassagesOptions, passages};

@@ -24,7 +24,7 @@ use crate::{
         scheme::BlotScheme,
     },
 };
-use std::{fs, marker::PhantomData, path::Path};
+use std::{collections::BTreeSet, fs, marker::PhantomData, path::Path};
 
 /// How to build an index.
 #[derive(Debug, Clone)]
@@ -88,6 +88,7 @@ pub fn build_runs(
             problems: Vec::new(),
             files: Vec::new(),
             left_out: Vec::new(),
+            damaged: BTreeSet::new(),
         };
         let make = if opened.1.scheme.bits <= NARROW_BITS {
             build_runs_as::<u64>
@@ -105,7 +106,8 @@ pub fn build_runs(
             problems: recorder.problems,
             left_out: recorder.left_out,
             account: summary.account.clone(),
-            files: Vec::new(),
+            damaged: recorder.damaged,
+            ..BuildRecord::default()
         }
         .write(beside)?;
         Ok(summary)

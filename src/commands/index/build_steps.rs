@@ -74,6 +74,22 @@ impl StepOptions {
             .write(beside)
         })
     }
+
+    /// Makes a directory of files without seals, with a record of them. `work` returns what to say about input that could not be used.
+    pub fn make_plain(
+        &self,
+        output: &Path,
+        work: impl FnOnce(&Path) -> Result<Vec<String>>,
+    ) -> Result<()> {
+        atomic_dir::create(output, |beside| {
+            BuildRecord {
+                of: self.of.clone(),
+                problems: work(beside)?,
+                ..BuildRecord::default()
+            }
+            .write_plain(beside)
+        })
+    }
 }
 
 /// No number: the document is not posted here.

@@ -56,7 +56,8 @@ macro_rules! scores {
         internal { $($(#[$internal_doc:meta])* $internal:ident => $internal_formula:ty,)* }
     ) => {
         /// The score by which a pair is judged.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+        #[serde(rename_all = "snake_case")]
         pub enum Score {
             $($(#[$doc])* $score,)*
             $($(#[$internal_doc])* $internal,)*

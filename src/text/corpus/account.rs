@@ -40,6 +40,11 @@ impl SkippedFile {
         }
     }
 
+    /// Whether it cannot be opened, or read to its end.
+    pub fn is_damaged(&self) -> bool {
+        matches!(self.kind, SkippedKind::Unreadable | SkippedKind::Damaged)
+    }
+
     /// A file that cannot be opened or read to its end.
     pub fn unreadable(problem: Problem) -> Self {
         Self {

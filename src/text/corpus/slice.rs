@@ -20,6 +20,7 @@ use crate::base::error::{Error, Place, Problem, Result};
 use crate::base::num::ToU64;
 use serde::{Deserialize, Serialize};
 use std::{
+    collections::HashMap,
     fs,
     path::{Path, PathBuf},
     sync::Arc,
@@ -50,6 +51,9 @@ enum SliceLine {
         modified: i64,
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_named: bool,
+        /// Where its cleaned copy goes, if it is to be cleaned.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        output: Option<String>,
     },
     Problem {
         file: String,
@@ -71,8 +75,12 @@ pub struct CorpusSlice {
 }
 
 impl CorpusSlice {
-    /// What stands in the file of a slice.
-    pub fn write(scheme: &str, found: &[WalkItem]) -> Result<String> {
+    /// What stands in the file of a slice. `outputs`: where the cleaned copies of files go, if they are to be cleaned.
+    pub fn write(
+        scheme: &str,
+        found: &[WalkItem],
+        outputs: &HashMap<PathBuf, String>,
+    ) -> Result<String> {
         let sizes = found.iter().map(|found| {
             if let WalkItem::File(entry) = found {
                 (1, entry.bytes)
@@ -92,7 +100,7 @@ impl CorpusSlice {
         };
         let mut text = serde_json::to_string(&head).unwrap_or_default() + "\n";
         for found in found {
-            text += &serde_json::to_string(&line_of(found)?).unwrap_or_default();
+            text += &serde_json::to_string(&line_of(found, outputs)?).unwrap_or_default();
             text.push('\n');
         }
         Ok(text)
@@ -190,6 +198,7 @@ impl CorpusSlice {
                     bytes,
                     modified,
                     is_named,
+                    ..
                 } => {
                     let id = id.unwrap_or_else(|| path.clone());
                     let entry = match &copies {
@@ -211,6 +220,15 @@ impl CorpusSlice {
                     }
                 }
             })
+    }
+
+    /// Where the cleaned copies of its files go, with the number of each file.
+    pub fn outputs(&self) -> impl Iterator<Item = (usize, &str)> {
+        let lines = self.lines.iter().enumerate();
+        lines.filter_map(|(number, line)| match line {
+            SliceLine::File { output, .. } => Some((number, output.as_deref()?)),
+            SliceLine::Problem { .. } | SliceLine::Skipped { .. } => None,
+        })
     }
 
     /// What there is to copy.
@@ -255,7 +273,7 @@ fn changed(place: Place, what: &str) -> WalkItem {
     ))
 }
 
-fn line_of(found: &WalkItem) -> Result<SliceLine> {
+fn line_of(found: &WalkItem, outputs: &HashMap<PathBuf, String>) -> Result<SliceLine> {
     match found {
         WalkItem::Failed(error) => Err(Error::Usage(error.to_string())),
         WalkItem::Problem(problem) => Ok(SliceLine::Problem {
@@ -263,7 +281,7 @@ fn line_of(found: &WalkItem) -> Result<SliceLine> {
             problem: problem.what.clone(),
         }),
         WalkItem::Skipped(left) if left.kind == SkippedKind::Unreadable => {
-            line_of(&WalkItem::Problem(left.problem.clone()))
+            line_of(&WalkItem::Problem(left.problem.clone()), outputs)
         }
         WalkItem::Skipped(left) => Ok(SliceLine::Skipped {
             file: left.problem.place.file.to_string(),
@@ -285,6 +303,7 @@ fn line_of(found: &WalkItem) -> Result<SliceLine> {
                 bytes: entry.bytes,
                 modified: entry.modified[0],
                 is_named: entry.is_named,
+                output: outputs.get(&entry.path).cloned(),
             })
         }
     }

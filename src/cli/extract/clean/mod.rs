@@ -1,10 +1,14 @@
 //! dedup-extract clean: the files of a collection without what is there twice.
 
 mod account;
+mod rules;
 mod run;
 mod run_state;
 
+pub use account::print_account;
+pub use rules::{RuleArgs, default_blots, ensure_shards};
 pub use run::CleanArgs;
+pub use run_state::ensure_empty;
 
 /// The section of the manual.
 pub const CLEAN: &[&str] = &[

@@ -1,7 +1,8 @@
 //! Runs the steps of cleaning, and goes on where an interrupted run was.
 
 use super::{
-    account::CleanAccount,
+    account::print_account,
+    rules::{RuleArgs, default_blots, ensure_shards},
     run_state::{Decided, Indexed, Progress, RunState, fingerprint},
 };
 use crate::{
@@ -19,20 +20,18 @@ use crate::{
         output::{Output, RecordFile},
         progress::{PhaseBar, say},
         source::{SourceArgs, TemporaryDirectory, ensure_exists, is_index},
-        threshold::parse_share,
         watched,
     },
     commands::{
-        BlotOptions, BuildOptions, CleanOptions, CleanRecords, Collection, CutLengths, Levels,
-        Observer, Preference, Settings, Shard, ShardList, ShardWriter, Summary, WantedPairs, build,
-        decide_fates, ensure_lines,
+        BlotOptions, BuildOptions, CleanAccount, CleanOptions, CleanRecords, Collection, Observer,
+        Settings, Shard, ShardList, ShardWriter, Summary, WantedPairs, build, decide_fates,
+        ensure_lines,
     },
     index::{Index, Resources},
-    similar::Score,
-    text::corpus::{self, Account, CorpusWalk, SkippedFile, SkippedKind, WalkItem},
+    text::corpus::{self, Account, CorpusWalk, SkippedFile, WalkItem},
 };
 use anyhow::{Context, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use indicatif::BinaryBytes;
 use std::{
     collections::BTreeSet,
@@ -40,7 +39,6 @@ use std::{
     io::{self, Read, Write},
     path::{Path, PathBuf},
     process::ExitCode,
-    str::FromStr,
 };
 use xxhash_rust::xxh3::Xxh3;
 
@@ -49,138 +47,24 @@ pub struct CleanArgs {
     /// Write the cleaned files into DIR [default: lines to stdout]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Drop a document if one that stays has this share of it [default: 80%]
-    #[arg(long, value_name = "P%|off")]
-    near: Option<Near>,
-    /// Cut out passages of N tokens that an earlier one has [default: off]
-    ///
-    /// 50 is usual for training data.
-    #[arg(long, value_name = "N|off")]
-    cut_spans: Option<CutSpans>,
-    /// Also compare with other collections: indexes or documents; after SOURCE
-    #[arg(long, value_name = "IDX|PATH", num_args = 1..)]
-    against: Vec<PathBuf>,
-    /// Which one stays: first, last, longest, FIELD:max … [default: first]
-    ///
-    /// first, last, longest, shortest, none, FIELD:max or FIELD:min. Length is counted in tokens. A field is one of the records; numbers are
-    /// compared as numbers, and a document without it is preferred least. With none all copies go.
-    #[arg(long, value_name = "WHICH")]
-    keep: Option<Preference>,
-    /// Prefer documents whose file or id starts with PREFIX; after SOURCE
-    #[arg(long, value_name = "PREFIX", num_args = 1..)]
-    prefer: Vec<String>,
-    /// drop, or annotate: all stay, with a field dedup [default: drop]
-    #[arg(long, value_name = "MODE", hide_possible_values = true)]
-    mode: Option<CleanMode>,
-    /// Write a record for each document that goes to FILE
-    #[arg(long, value_name = "FILE")]
-    dropped: Option<PathBuf>,
-    /// Write a record for each passage that is cut out to FILE
-    #[arg(long, value_name = "FILE")]
-    cuts: Option<PathBuf>,
-    /// Write the account to FILE, as JSON
-    #[arg(long, value_name = "FILE")]
-    report: Option<PathBuf>,
-    /// What the share is of: containment (what goes), jaccard (both)
-    #[arg(long, value_name = "SCORE", hide_possible_values = true)]
-    by: Option<CleanScore>,
-    /// on, or off: documents with the same tokens count as near [default: on]
-    #[arg(long, value_name = "WHEN", hide_possible_values = true)]
-    exact: Option<Switch>,
-    /// Drop a document if fewer than N tokens are left of it [default: 1]
-    #[arg(long, value_name = "N", requires = "cut_spans")]
-    min_left: Option<u32>,
-    /// Tokens of passages that other collections have [default: 13]
-    #[arg(long, value_name = "N", requires_all = ["cut_spans", "against"])]
-    against_span: Option<u32>,
+    #[command(flatten)]
+    rules: RuleArgs,
     #[command(flatten)]
     excluded: ExcludeArgs,
     #[command(flatten)]
     source: SourceArgs,
 }
 
-/// How much of a document must be in another one for it to go.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Near {
-    Off,
-    Share(f64),
-}
-
-impl FromStr for Near {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "off" => Ok(Self::Off),
-            _ => match parse_share(text)? {
-                0.0 => Err("it must be above 0, or every document would go".to_owned()),
-                share => Ok(Self::Share(share)),
-            },
-        }
-    }
-}
-
-const DEFAULT_NEAR: f64 = 0.8;
-/// What is usual for near duplicates.
-const DEFAULT_WINDOW: u32 = 5;
-/// Of passages that are in another collection, as for GPT-3.
-const DEFAULT_AGAINST: u32 = 13;
-
-/// How long passages are that are cut out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum CutSpans {
-    Off,
-    Tokens(u32),
-}
-
-impl FromStr for CutSpans {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "off" => Ok(Self::Off),
-            _ => match text.parse() {
-                Ok(0) | Err(_) => Err("give a number of tokens, or off".to_owned()),
-                Ok(tokens) => Ok(Self::Tokens(tokens)),
-            },
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum CleanScore {
-    Containment,
-    Jaccard,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum CleanMode {
-    Drop,
-    Annotate,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Switch {
-    On,
-    Off,
-}
-
 impl CleanArgs {
     pub fn run(&self) -> Result<ExitCode, anyhow::Error> {
-        self.ensure_outputs_differ()?;
+        self.rules.ensure_outputs_differ(self.output.is_some())?;
         let mut input = CleanInput::open(self)?;
         let mut shards = ShardList::find(&input.settings.corpus)?;
         if let Some(spool) = &input.spool {
             shards.rename(&spool.path, STDIN);
         }
-        input.problems += self.name_left_out(&shards);
-        if shards.shards.is_empty() {
-            for passed in shards.passed.iter().take(NAMED) {
-                say(&format!("{PROGRAM}: {passed}"));
-            }
-            bail!("no file that can be cleaned; name files or directories that hold documents");
-        }
-        self.ensure_records_have_fields(&shards)?;
+        input.problems += ensure_shards(&shards, PROGRAM, self.source.is_silent())?;
+        self.rules.ensure_records_have_fields(&shards)?;
         self.ensure_nothing_is_written_over(&input, &shards)?;
         match &self.output {
             None => self.run_to_pipe(&input, &shards),
@@ -202,10 +86,10 @@ impl CleanArgs {
         let mut decided = self.decide(input, shards, &index, indexed, &fates)?;
         let writer = ShardWriter {
             shards,
-            cleaned: &decided.account.cleaned,
             fates: &fates,
+            ranges: &decided.account.cleaned.fates,
             reading: &input.settings.corpus,
-            annotates: self.annotates(),
+            annotates: self.rules.annotates(),
         };
         let Output::Stdout(mut out) = Output::open(None, false)? else {
             bail!("stdout is not open");
@@ -271,10 +155,10 @@ impl CleanArgs {
         let shards = &shards.without(&decided.damaged);
         let writer = ShardWriter {
             shards,
-            cleaned: &decided.account.cleaned,
             fates: &fates,
+            ranges: &decided.account.cleaned.fates,
             reading: &input.settings.corpus,
-            annotates: self.annotates(),
+            annotates: self.rules.annotates(),
         };
         let mut bar = PhaseBar::new(self.is_quiet(), "writing", shards.bytes());
         let written = writer.write_all(target, &work, self.limits().threads, |bytes| {
@@ -393,8 +277,8 @@ impl CleanArgs {
             given: input.against_indexes.len(),
         };
         let open = |path: &Option<PathBuf>| path.as_deref().map(RecordFile::open).transpose();
-        let (mut dropped, mut cuts) = (open(&self.dropped)?, open(&self.cuts)?);
-        let what = if options.cut.is_some() {
+        let (mut dropped, mut cuts) = (open(&self.rules.dropped)?, open(&self.rules.cuts)?);
+        let what = if options.rules.cut.is_some() {
             "comparing passages"
         } else {
             "comparing"
@@ -433,56 +317,25 @@ impl CleanArgs {
 
     /// Writes the report, and prints the account.
     fn finish(&self, decided: &Decided) -> Result<ExitCode, anyhow::Error> {
-        if let Some(path) = &self.report {
+        if let Some(path) = &self.rules.report {
             let mut out = Output::open(Some(path), false)?;
             out.write_all(&decided.account.to_json()?)?;
             out.commit()?;
         }
         if !self.is_quiet() {
-            decided.account.print(PROGRAM);
+            print_account(&decided.account, PROGRAM);
         }
         Ok(exit_code(decided.problems, self.source.read.skip_bad))
     }
 
     fn options(&self) -> CleanOptions {
-        let near = self.near.unwrap_or(Near::Share(DEFAULT_NEAR));
         CleanOptions {
-            levels: Levels {
-                exact: self.exact != Some(Switch::Off),
-                near: near != Near::Off,
-            },
-            score: match self.by {
-                Some(CleanScore::Jaccard) => Score::Jaccard,
-                Some(CleanScore::Containment) | None => Score::Inclusion,
-            },
-            threshold: match near {
-                Near::Off => 1.0,
-                Near::Share(share) => share,
-            },
-            cut: self.cut_tokens().map(|within| CutLengths {
-                within,
-                against: self.against_span.unwrap_or(DEFAULT_AGAINST),
-            }),
-            min_left: self.min_left.unwrap_or(1),
-            keep: self.keep.clone().unwrap_or(Preference::First),
-            prefer: self.prefer.clone(),
-            annotate: self.annotates(),
+            rules: self.rules.rules(),
             max_df: self.excluded.max_df,
             limits: self.limits(),
             leave_out: leave_out(&self.excluded, WantedPairs::default()),
             tmp_dir: TempDir(self.source.making.tmp_dir.clone()),
         }
-    }
-
-    fn cut_tokens(&self) -> Option<u32> {
-        match self.cut_spans {
-            None | Some(CutSpans::Off) => None,
-            Some(CutSpans::Tokens(tokens)) => Some(tokens),
-        }
-    }
-
-    fn annotates(&self) -> bool {
-        self.mode == Some(CleanMode::Annotate)
     }
 
     fn limits(&self) -> Limits {
@@ -528,36 +381,18 @@ impl CleanArgs {
             adapter_cache: None,
             ..input.settings.corpus.clone()
         };
-        let others = (self.against.iter())
+        let others = (self.rules.against.iter())
             .chain(&self.excluded.exclude_text)
             .chain(&self.excluded.base.base);
         let others: Vec<_> = others.map(|path| stamps(path)).collect();
         format!(
             "{options:?} {corpus:?} {:?} {:?} {:?} {:?} {:?} {others:?}",
-            input.blots, self.source.sources, self.source.read.skip_bad, self.dropped, self.cuts
+            input.blots,
+            self.source.sources,
+            self.source.read.skip_bad,
+            self.rules.dropped,
+            self.rules.cuts
         )
-    }
-
-    fn ensure_outputs_differ(&self) -> Result<(), anyhow::Error> {
-        let named = [
-            ("--dropped", &self.dropped),
-            ("--cuts", &self.cuts),
-            ("--report", &self.report),
-        ];
-        for (number, (flag, path)) in named.iter().enumerate() {
-            let Some(path) = path else { continue };
-            if path.as_os_str() == "-" && self.output.is_none() {
-                bail!("what stays and {flag} would both go to stdout; give one of them a file");
-            }
-            let same = |(_, other): &&(&str, &Option<PathBuf>)| other.as_ref() == Some(path);
-            if let Some((other, _)) = named[..number].iter().find(same) {
-                bail!("{flag} and {other} name the same file; give each its own");
-            }
-        }
-        if self.cuts.is_some() && self.cut_tokens().is_none() {
-            bail!("--cuts lists passages that are cut out; say which with --cut-spans N");
-        }
-        Ok(())
     }
 
     /// Refuses files for records that are a part of the input or of the output.
@@ -568,7 +403,7 @@ impl CleanArgs {
     ) -> Result<(), anyhow::Error> {
         let read: Vec<_> = (input.settings.corpus.paths.iter())
             .chain(&self.source.sources)
-            .chain(&self.against)
+            .chain(&self.rules.against)
             .chain(&self.excluded.exclude_text)
             .chain(&self.excluded.exclude_index)
             .chain(&self.excluded.base.base)
@@ -583,28 +418,9 @@ impl CleanArgs {
 
     /// The files for records, as they are given.
     fn record_files(&self) -> impl Iterator<Item = &PathBuf> {
-        let files = [&self.dropped, &self.cuts, &self.report];
+        let files = [&self.rules.dropped, &self.rules.cuts, &self.rules.report];
         let is_file = |path: &&PathBuf| path.as_os_str() != "-";
         files.into_iter().flatten().filter(is_file)
-    }
-
-    /// Names the files that cannot be written again. Returns how many there are.
-    fn name_left_out(&self, shards: &ShardList) -> u64 {
-        for skipped in shards.left_out.iter().filter(|_| !self.source.is_silent()) {
-            say(&format!("{PROGRAM}: {}", skipped.problem));
-        }
-        shards.left_out.len().to_u64()
-    }
-
-    fn ensure_records_have_fields(&self, shards: &ShardList) -> Result<(), anyhow::Error> {
-        let without = shards.shards.iter().find(|shard| !shard.form.has_fields());
-        match without.filter(|_| self.annotates()) {
-            None => Ok(()),
-            Some(shard) => bail!(
-                "{}: its records have no fields, so that none can be added; --mode annotate is for JSON, CSV, TSV and Parquet",
-                shard.entry.name()
-            ),
-        }
     }
 
     /// About the room that temporary files take, for texts of this size: an index, the sorted runs that it is made of where they do not fit into the
@@ -612,7 +428,7 @@ impl CleanArgs {
     fn temporary_bytes(&self, text_bytes: u64) -> u64 {
         let has_runs = text_bytes + text_bytes / 2 > self.limits().memory_bytes;
         let runs = if has_runs { text_bytes } else { 0 };
-        let sequences = self.cut_tokens().map_or(0, |_| text_bytes);
+        let sequences = self.rules.cut_tokens().map_or(0, |_| text_bytes);
         text_bytes / 3 + runs + sequences
     }
 
@@ -658,8 +474,6 @@ impl CleanArgs {
 
 /// Less is not worth a word.
 const LEAST_TOLD: u64 = 16 << 20;
-/// Files that are named before a message about all of them.
-const NAMED: usize = 5;
 /// What a copy of stdin is called.
 const STDIN: &str = "stdin";
 const INDEX: &str = "index";
@@ -721,7 +535,7 @@ impl CleanInput {
         if let Some(first) = paths.first() {
             ensure_exists(PROGRAM, VERBS, first)?;
         }
-        if let Some(missing) = args.against.iter().find(|path| !path.exists()) {
+        if let Some(missing) = args.rules.against.iter().find(|path| !path.exists()) {
             bail!(
                 "{}: no such file or directory (--against)",
                 missing.display()
@@ -745,23 +559,23 @@ impl CleanInput {
                 index.display()
             );
         }
-        let (against_indexes, against_paths): (Vec<_>, Vec<_>) = args
-            .against
-            .iter()
-            .cloned()
-            .partition(|path| is_index(path));
+        let (against_indexes, against_paths) = args.rules.against();
         let blots = match given.iter().chain(&against_indexes).next() {
             Some(index) => BlotOptions::of_scheme(&Index::open_whole(index)?.scheme),
-            None => default_blots(args),
+            None => {
+                let making = &source.making;
+                let blots = making.blots.options(&making.tokens);
+                default_blots(blots, making.tokens.is_dna())
+            }
         };
-        if let (Some(cut), Some(window)) = (args.cut_tokens(), blots.k)
+        if let (Some(cut), Some(window)) = (args.rules.cut_tokens(), blots.k)
             && cut < window
         {
             bail!(
                 "--cut-spans {cut} is less than the {window} tokens of a window; give {window} or more, or a smaller -k"
             );
         }
-        let needs_places = args.cut_tokens().is_some() || !args.against.is_empty();
+        let needs_places = args.rules.cut_tokens().is_some() || !args.rules.against.is_empty();
         if let Some(index) = given.take_if(|_| needs_places) {
             args.tell(&format!(
                 "with --cut-spans or --against the documents are indexed anew, as {} is",
@@ -797,21 +611,6 @@ impl CleanInput {
             collection,
             against,
         })
-    }
-}
-
-/// Blots of five tokens, unless others are asked for.
-fn default_blots(args: &CleanArgs) -> BlotOptions {
-    let making = &args.source.making;
-    let blots = making.blots.options(&making.tokens);
-    let is_default = blots.k.is_none() && blots.scheme.is_none() && !making.tokens.is_dna();
-    BlotOptions {
-        k: if is_default {
-            Some(DEFAULT_WINDOW)
-        } else {
-            blots.k
-        },
-        ..blots
     }
 }
 
@@ -887,7 +686,7 @@ impl Observer for DamageWatch<'_> {
     }
 
     fn left_out(&mut self, left: &SkippedFile) {
-        if matches!(left.kind, SkippedKind::Unreadable | SkippedKind::Damaged) {
+        if left.is_damaged() {
             self.damaged.insert(left.problem.place.file.to_string());
         }
         self.watch.left_out(left);

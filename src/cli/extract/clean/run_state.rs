@@ -1,9 +1,9 @@
 //! What a run has done so far, so that the same command can go on with it.
 
-use super::{account::CleanAccount, run::Spool};
+use super::run::Spool;
 use crate::{
     base::files::{LOCK, WriteLock, durable},
-    commands::ShardList,
+    commands::{CleanAccount, ShardList},
 };
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
@@ -185,6 +185,11 @@ impl RunState {
         }
         Ok(())
     }
+}
+
+/// Refuses a directory that holds files.
+pub fn ensure_empty(target: &Path) -> Result<(), anyhow::Error> {
+    ensure_no_other_files(target, &[])
 }
 
 /// Refuses a directory with files that are not of this run.

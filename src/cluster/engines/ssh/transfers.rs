@@ -181,7 +181,7 @@ impl SshHosts<'_> {
     }
 
     pub(super) fn slice(&self, task: &Task) -> Result<Option<CorpusSlice>, MachineError> {
-        let input = task.inputs.first().filter(|_| task.kind() == TaskKind::Map);
+        let input = task.inputs.first().filter(|_| task.kind().is_of_slice());
         let open = |input: &String| {
             CorpusSlice::open(&self.here.run.join(input))
                 .map_err(|error| MachineError::Failed(error.to_string()))

@@ -32,15 +32,16 @@ use crate::{
     },
     index::{BlotTarget, Index},
     text::{
-        corpus::{InputDocument, Source},
+        corpus::InputDocument,
         stream::{Span, Tokens},
     },
 };
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_128;
 
 /// How long passages are that are cut, in tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CutLengths {
     /// Of passages that another document of the collection has.
     pub within: u32,
@@ -109,7 +110,7 @@ impl CutSearch<'_> {
         let blots =
             DocumentBlotter::for_comparison(&BlotOptions::default(), self.index)?.with_spans();
         let shared = SharedBlots::new(self, window)?;
-        let mut source = Source::new(self.settings.corpus.clone(), self.settings.limits.threads)?;
+        let mut source = self.shards.source(self.settings)?;
         blots.expect_in(&mut source);
         let rank_of = self.ranks();
         let document_at = self.compared.view.document_at();

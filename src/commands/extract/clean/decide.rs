@@ -12,6 +12,7 @@ use crate::{
     similar::{DuplicateDecision, DuplicateFilter, Measure, RankedSets},
     text::corpus::PlacedId,
 };
+use serde::{Deserialize, Serialize};
 
 /// Why a document goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +32,7 @@ pub struct Decisions {
 }
 
 /// Which levels are on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Levels {
     /// Documents with the same tokens go.
     pub exact: bool,

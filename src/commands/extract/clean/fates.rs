@@ -1,9 +1,9 @@
 //! What was decided about each record, between deciding and writing: a file with a line for each record that does not just stay, shard by shard.
 
-use super::shards::{Shard, changed};
+use super::shards::{Shard, ShardList, changed};
 use crate::{
     base::{
-        error::{Error, Result},
+        error::{Error, Place, Result},
         num::ToU64,
     },
     text::{
@@ -14,10 +14,10 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{self, BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Take, Write},
     ops::Range,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 /// A line of the file. Without cuts and note the record is left out.
@@ -97,6 +97,69 @@ impl FateWriter {
         file.sync_all().map_err(Error::output)?;
         Ok(self.shards)
     }
+}
+
+/// The fates of the records of one slice, as a file: a line that says where those of each shard are, and these.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct SliceFates {
+    /// The number of each shard in the slice, and where its fates are in the file.
+    pub shards: Vec<(usize, Range<u64>)>,
+}
+
+impl SliceFates {
+    /// Reads where the fates of each shard are.
+    pub fn read(path: &Path) -> Result<Self> {
+        let failed = |error| Error::io(path.display(), error);
+        let mut head = String::new();
+        BufReader::new(File::open(path).map_err(failed)?)
+            .read_line(&mut head)
+            .map_err(failed)?;
+        let mut fates: Self = serde_json::from_str(&head).map_err(|error| {
+            Error::damaged(
+                Place::path(path),
+                format!("not the fates of a slice: {error}"),
+            )
+        })?;
+        let start = head.len().to_u64();
+        for (_, range) in &mut fates.shards {
+            *range = range.start.saturating_add(start)..range.end.saturating_add(start);
+        }
+        Ok(fates)
+    }
+}
+
+/// Cuts the file of all fates into one for each slice. The shards of slices are those of `shards`, in order.
+///
+/// `ranges`: where the fates of each shard are; `slices`: the numbers of the shards of each slice.
+pub fn split_fates(
+    fates: &Path,
+    ranges: &[Range<u64>],
+    shards: &ShardList,
+    slices: &[Range<usize>],
+    target: impl Fn(usize) -> PathBuf,
+) -> Result<()> {
+    let failed = |error| Error::io(fates.display(), error);
+    let mut input = BufReader::new(File::open(fates).map_err(failed)?);
+    for (slice, numbers) in slices.iter().enumerate() {
+        let (mut head, mut bytes) = (SliceFates::default(), Vec::new());
+        for number in numbers.clone() {
+            let range = ranges.get(number).cloned().unwrap_or_default();
+            let start = bytes.len().to_u64();
+            input.seek(SeekFrom::Start(range.start)).map_err(failed)?;
+            let mut lines = input.by_ref().take(range.end - range.start);
+            lines.read_to_end(&mut bytes).map_err(failed)?;
+            let name = shards.shards[number].output.to_str();
+            let line = name.and_then(|name| name.parse().ok()).unwrap_or(number);
+            head.shards.push((line, start..bytes.len().to_u64()));
+        }
+        let path = target(slice);
+        let mut text =
+            serde_json::to_vec(&head).map_err(|error| Error::output(io::Error::other(error)))?;
+        text.push(b'\n');
+        text.extend(bytes);
+        fs::write(&path, text).map_err(|error| Error::io(path.display(), error))?;
+    }
+    Ok(())
 }
 
 /// The fates of the records of one shard.

@@ -14,6 +14,7 @@
 //! Deciding needs all documents at once; writing needs one shard and its fates. So a run that was interrupted goes on with the shards that
 //! are not written yet, and shards can be written on many hosts.
 
+mod account;
 mod cuts;
 mod decide;
 mod fates;
@@ -25,8 +26,10 @@ mod sorted_buckets;
 mod warnings;
 mod write;
 
+pub use account::CleanAccount;
 pub use cuts::CutLengths;
 pub use decide::Levels;
+pub use fates::{SliceFates, split_fates};
 pub use order::Preference;
 pub use shards::{Shard, ShardList};
 pub use warnings::CleanWarning;
@@ -35,6 +38,7 @@ pub use write::{ShardWriter, WrittenShards, ensure_lines};
 use super::{LeaveOut, selection};
 use crate::{
     base::{
+        codec::exact_number,
         error::{Error, Result},
         files::TempDir,
         parallel::Limits,
@@ -55,13 +59,14 @@ use serde::{Deserialize, Serialize};
 use std::{ops::Range, path::Path};
 
 /// Which documents and passages go.
-#[derive(Debug, Clone)]
-pub struct CleanOptions {
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CleanRules {
     /// Which documents go.
     pub levels: Levels,
     /// [`Score::Inclusion`], the share of a dropped document that is in the one that stays, or [`Score::Jaccard`].
     pub score: Score,
     /// The least score of a near duplicate.
+    #[serde(with = "exact_number")]
     pub threshold: f64,
     /// Passages that go; none if there is no length.
     pub cut: Option<CutLengths>,
@@ -73,6 +78,13 @@ pub struct CleanOptions {
     pub prefer: Vec<String>,
     /// Every record stays, and gets a field that says what would become of it.
     pub annotate: bool,
+}
+
+/// How a collection is cleaned.
+#[derive(Debug, Clone)]
+pub struct CleanOptions {
+    /// Which documents and passages go.
+    pub rules: CleanRules,
     /// Blots of more documents do not count.
     pub max_df: Option<u64>,
     /// As [`super::ExtractOptions::limits`].
@@ -179,8 +191,9 @@ pub fn decide_fates(
     observer: &mut dyn Observer,
 ) -> Result<Cleaned> {
     let Collection { index, against, .. } = *collection;
-    let measure = options.measure(index)?;
-    options.ensure_cuts_are_possible(index)?;
+    let rules = &options.rules;
+    let measure = rules.measure(index)?;
+    rules.ensure_cuts_are_possible(index)?;
     let indexes: Vec<&Index> = against.iter().chain([index]).collect();
     let others = View::over(&indexes[..against.len()], &mut |_, _| {})?.documents();
     let given = View::over(&indexes[..collection.given], &mut |_, _| {})?.documents();
@@ -205,13 +218,13 @@ pub fn decide_fates(
         given,
         members: &members,
     };
-    let order = options.order(&compared, collection)?;
-    let decisions = if options.keep == Preference::None {
-        compared.decide_all_copies(options.levels, measure)
+    let order = rules.order(&compared, collection)?;
+    let decisions = if rules.keep == Preference::None {
+        compared.decide_all_copies(rules.levels, measure)
     } else {
-        compared.decide(&order, options.levels, measure)
+        compared.decide(&order, rules.levels, measure)
     };
-    let found = match options.cut {
+    let found = match rules.cut {
         None => FoundCuts::default(),
         Some(lengths) => CutSearch {
             compared: &compared,
@@ -226,17 +239,17 @@ pub fn decide_fates(
         }
         .find(observer)?,
     };
-    let report = FateReport::new(options, measure, &compared, collection, fates)?;
+    let report = FateReport::new(rules, measure, &compared, collection, fates)?;
     let mut cleaned = report.write(&decisions, found, records)?;
     cleaned.without_tokens = compared.without_tokens();
-    cleaned.short_others = options
+    cleaned.short_others = rules
         .cut
         .map_or(0, |lengths| compared.short_others(lengths.against));
-    cleaned.warnings = warnings::warnings(options, &cleaned, &compared, collection)?;
+    cleaned.warnings = warnings::warnings(rules, &cleaned, &compared, collection)?;
     Ok(cleaned)
 }
 
-impl CleanOptions {
+impl CleanRules {
     fn measure(&self, index: &Index) -> Result<Measure> {
         if !matches!(self.score, Score::Inclusion | Score::Jaccard) {
             return Err(Error::Usage(

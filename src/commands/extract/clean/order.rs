@@ -13,15 +13,17 @@ use crate::{
     },
     commands::{DocumentStage, Observer, Settings, StageOutput, run},
     index::View,
-    text::corpus::{InputDocument, Source},
+    text::corpus::InputDocument,
 };
+use serde::{Deserialize, Serialize};
 use std::{
     cmp::{Ordering, Reverse},
     str::FromStr,
 };
 
 /// Which of several documents with the same text stays.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Preference {
     /// The first one of the input.
     First,
@@ -175,7 +177,7 @@ pub fn field_values(
         corpus,
         ..settings.clone()
     };
-    let source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
+    let source = shards.source(&settings)?;
     let stage = FieldStage { shards };
     let (mut values, mut next) = (vec![FieldValue::Missing; members.list.len()], 0);
     run(

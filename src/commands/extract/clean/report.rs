@@ -1,7 +1,7 @@
 //! Notes what becomes of each record, and why.
 
 use super::{
-    CleanOptions, CleanRecords, Cleaned, Collection,
+    CleanRecords, CleanRules, Cleaned, Collection,
     cuts::{Cut, FoundCuts},
     decide::{Compared, Decisions, Dropped},
     fates::FateWriter,
@@ -24,7 +24,7 @@ use std::{cmp::Reverse, path::Path};
 
 /// Writes fates and records, document by document in the order of the input.
 pub struct FateReport<'r> {
-    options: &'r CleanOptions,
+    rules: &'r CleanRules,
     measure: Measure,
     compared: &'r Compared<'r>,
     shards: &'r ShardList,
@@ -41,7 +41,7 @@ const LARGEST: usize = 5;
 
 impl<'r> FateReport<'r> {
     pub fn new(
-        options: &'r CleanOptions,
+        rules: &'r CleanRules,
         measure: Measure,
         compared: &'r Compared<'r>,
         collection: &Collection<'r>,
@@ -59,7 +59,7 @@ impl<'r> FateReport<'r> {
             ..Cleaned::default()
         };
         Ok(Self {
-            options,
+            rules,
             measure,
             compared,
             shards: collection.shards,
@@ -125,7 +125,7 @@ impl<'r> FateReport<'r> {
         for place in places {
             match decisions.dropped[place.to_usize()] {
                 Some(dropped) => self.drop(place, dropped, None, records)?,
-                None if self.options.annotate => self.note(
+                None if self.rules.annotate => self.note(
                     place,
                     &KeepNote {
                         keep: true,
@@ -151,7 +151,7 @@ impl<'r> FateReport<'r> {
         self.groups[of.index()] += 1;
         let member = self.compared.members.list[place.to_usize()];
         let (shard, record) = (member.shard.to_usize(), member.record);
-        if !self.options.annotate {
+        if !self.rules.annotate {
             self.writer.drop(shard, record)?;
             if records.dropped.is_none() {
                 return Ok(());
@@ -161,7 +161,7 @@ impl<'r> FateReport<'r> {
         let share = (share * SHARE_STEPS).round() / SHARE_STEPS;
         let (id, _) = self.name(member.document)?;
         let (duplicate_of, of_file) = self.name(of)?;
-        if self.options.annotate {
+        if self.rules.annotate {
             let note = KeepNote {
                 keep: false,
                 reason: Some(reason),
@@ -208,7 +208,7 @@ impl<'r> FateReport<'r> {
         let content = self.compared.view.content_of(member.document);
         let tokens = self.compared.view.contents()[content.index()].tokens;
         let cut: u32 = cuts.iter().map(|cut| cut.tokens).sum();
-        if tokens.saturating_sub(cut) < self.options.min_left && !keeps_others {
+        if tokens.saturating_sub(cut) < self.rules.min_left && !keeps_others {
             let longest = cuts
                 .iter()
                 .max_by_key(|cut| (cut.tokens, Reverse(cut.span.start)));
@@ -225,7 +225,7 @@ impl<'r> FateReport<'r> {
         self.cleaned.cut_tokens += u64::from(cut);
         let bytes = |cut: &Cut| u64::from(cut.span.end - cut.span.start);
         self.cleaned.cut_bytes += cuts.iter().map(bytes).sum::<u64>();
-        if self.options.annotate {
+        if self.rules.annotate {
             let spans = cuts.iter().map(|cut| self.passage(cut));
             let note = KeepNote {
                 keep: true,

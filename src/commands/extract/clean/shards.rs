@@ -5,8 +5,9 @@ use crate::{
         error::{Error, Place, Result},
         files::durable,
     },
+    commands::Settings,
     text::corpus::{
-        self, CorpusWalk, FileEntry, Packing, SkippedFile, WalkItem,
+        self, CorpusSlice, CorpusWalk, FileEntry, Packing, SkippedFile, Source, WalkItem,
         rewrite::{ShardContent, ShardForm},
     },
 };
@@ -47,8 +48,12 @@ impl Shard {
 
     /// Refuses a file that is not what it was when it was listed.
     pub fn ensure_unchanged(&self) -> Result<()> {
-        let now = FileEntry::named(self.entry.path.clone(), &self.entry.id)
-            .map_err(|problem| Error::damaged(problem.place, problem.what))?;
+        let (path, id) = (self.entry.path.clone(), &self.entry.id);
+        let now = match &self.entry.copy {
+            Some(copy) => FileEntry::copied(path, id, copy.clone()),
+            None => FileEntry::named(path, id),
+        };
+        let now = now.map_err(|problem| Error::damaged(problem.place, problem.what))?;
         if (now.bytes, now.modified) == (self.entry.bytes, self.entry.modified) {
             return Ok(());
         }
@@ -102,6 +107,37 @@ impl ShardList {
         Ok(list)
     }
 
+    /// Adds the files of a slice. The output of each is named by its number in the slice. `copies`: where copies of the files are, if
+    /// they are read elsewhere; `left_out`: files that take no part, by what messages call them.
+    pub fn add_slice(
+        &mut self,
+        slice: CorpusSlice,
+        copies: Option<&Path>,
+        options: &corpus::Options,
+        left_out: &BTreeSet<String>,
+    ) -> Result<()> {
+        let entries = slice.entries(copies.map(Path::to_owned));
+        for (number, item) in entries.enumerate() {
+            match item {
+                WalkItem::File(entry) if left_out.contains(&*entry.name()) => {}
+                WalkItem::File(entry) => {
+                    self.add_as(entry, number.to_string().into(), options);
+                }
+                WalkItem::Failed(error) => return Err(error),
+                // Reading reports them.
+                WalkItem::Problem(_) | WalkItem::Skipped(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the documents of all files, in order.
+    pub(super) fn source(&self, settings: &Settings) -> Result<Source> {
+        let entries = self.shards.iter().map(|shard| shard.entry.clone());
+        let options = settings.corpus.clone();
+        Source::of(entries.collect(), options, settings.limits.threads)
+    }
+
     fn add(
         &mut self,
         entry: FileEntry,
@@ -119,6 +155,11 @@ impl ShardList {
             Some(below) => prefix.join(below),
             None => PathBuf::from(entry.path.file_name().unwrap_or(OsStr::new("stdin"))),
         };
+        self.add_as(entry, output, options);
+        Ok(())
+    }
+
+    fn add_as(&mut self, entry: FileEntry, output: PathBuf, options: &corpus::Options) {
         match ShardForm::of(&entry, options) {
             // Reading reports it.
             Err(None) => {}
@@ -134,7 +175,6 @@ impl ShardList {
                 });
             }
         }
-        Ok(())
     }
 
     /// Lets records call a file by another name.

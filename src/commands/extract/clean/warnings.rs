@@ -1,6 +1,6 @@
 //! What a careful engineer would look at before the originals are thrown away.
 
-use super::{CleanOptions, Cleaned, Collection, decide::Compared, members::Member};
+use super::{CleanRules, Cleaned, Collection, decide::Compared, members::Member};
 use crate::{
     base::{
         error::{Error, Result},
@@ -73,7 +73,7 @@ const LEAST_DOCUMENTS: usize = 20;
 
 /// Everything that may be wrong.
 pub fn warnings(
-    options: &CleanOptions,
+    rules: &CleanRules,
     cleaned: &Cleaned,
     compared: &Compared<'_>,
     collection: &Collection<'_>,
@@ -93,7 +93,7 @@ pub fn warnings(
         dropped: *dropped,
     }));
     let least = (compared.members.list.len() / COMMON).max(LEAST_DOCUMENTS);
-    if options.cut.is_none()
+    if rules.cut.is_none()
         && let Some((content, documents)) = compared.sets.most_used(least)
         && let Some(text) = first_words(content, least, compared, collection)?
     {

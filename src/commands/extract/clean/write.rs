@@ -1,7 +1,6 @@
 //! Writes the shards of a collection again.
 
 use super::{
-    Cleaned,
     fates::ShardFates,
     shards::{Shard, ShardList},
 };
@@ -17,6 +16,7 @@ use crate::{
 use std::{
     fs::{self, File},
     io::{self, Write},
+    ops::Range,
     path::Path,
 };
 
@@ -25,10 +25,10 @@ use std::{
 pub struct ShardWriter<'w> {
     /// The files of the collection.
     pub shards: &'w ShardList,
-    /// What was decided.
-    pub cleaned: &'w Cleaned,
     /// The file of all fates.
     pub fates: &'w Path,
+    /// Where the fates of each shard are in it.
+    pub ranges: &'w [Range<u64>],
     /// How the shards are read.
     pub reading: &'w corpus::Options,
     /// Every record gets a field.
@@ -132,7 +132,7 @@ impl ShardWriter<'_> {
     }
 
     fn open_fates<'s>(&self, number: usize, shard: &'s Shard) -> Result<ShardFates<'s>> {
-        let range = self.cleaned.fates.get(number);
+        let range = self.ranges.get(number);
         ShardFates::open(self.fates, shard, range, self.annotates)
     }
 }
