@@ -21,7 +21,9 @@ use std::{
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Cleaning")]
 pub struct CleaningArgs {
-    /// Also write the files again into OUT, without what is there twice, as dedup-extract clean does
+    /// Also write the files into OUT without what is there twice
+    ///
+    /// As dedup-extract clean does, with its flags.
     #[arg(long, value_name = "OUT", conflicts_with_all = ["base", "table"])]
     clean: Option<PathBuf>,
     #[command(flatten)]

@@ -14,6 +14,7 @@ mod task;
 
 use super::{
     Manual, Tool, account_file, exit_code,
+    extract::RuleArgs,
     generate::{What, examples},
     main_of, missing_verb,
     progress::say,
@@ -202,6 +203,15 @@ const MANUAL: Manual = Manual {
 
 impl Tool for Arguments {
     const MANUAL: Manual = MANUAL;
+
+    fn adjust(command: clap::Command) -> clap::Command {
+        // The help of dedup-extract clean shows them.
+        command.mut_subcommand("plan", |plan| {
+            RuleArgs::IDS.iter().fold(plan, |plan, id| {
+                plan.mut_arg(id, |flag| flag.hide_short_help(true))
+            })
+        })
+    }
 
     fn generate(&self) -> Option<What> {
         self.generate

@@ -24,6 +24,7 @@ use crate::{
 };
 use std::{
     collections::BTreeSet,
+    collections::HashMap,
     fs::{self, File},
     io::{self, Read, Write},
     ops::Range,
@@ -320,6 +321,10 @@ impl<'a> Cleaning<'a> {
         durable::create_dir_all(target)?;
         for (number, (name, written)) in slices.iter().zip(written).enumerate() {
             let slice = self.slice(number, name)?;
+            let originals: HashMap<usize, &Path> = slice
+                .documents()
+                .map(|file| (file.number, file.path))
+                .collect();
             for (line, output) in slice.outputs() {
                 let from = self.run.join(written).join(line.to_string());
                 // A document that goes, or a file that takes no part.
@@ -330,6 +335,12 @@ impl<'a> Cleaning<'a> {
                 if !parts.all(|part| matches!(part, Component::Normal(_))) {
                     let what = format!("{output}: leads out of the directory; plan anew");
                     return Err(Error::damaged(Place::path(&self.run.join(name)), what));
+                }
+                if let Some(original) = originals.get(&line) {
+                    // A host has it from its copy, which may have another one.
+                    let mode = fs::metadata(original).map(|metadata| metadata.permissions());
+                    mode.and_then(|mode| fs::set_permissions(&from, mode))
+                        .map_err(|error| Error::io(from.display(), error))?;
                 }
                 place_file(&from, &target.join(output), &partial)?;
                 sum.shards += 1;

@@ -125,6 +125,23 @@ pub enum Switch {
 }
 
 impl RuleArgs {
+    /// The ids of all flags.
+    pub const IDS: [&'static str; 13] = [
+        "near",
+        "cut_spans",
+        "against",
+        "keep",
+        "prefer",
+        "mode",
+        "dropped",
+        "cuts",
+        "report",
+        "by",
+        "exact",
+        "min_left",
+        "against_span",
+    ];
+
     /// Which documents and passages go.
     pub fn rules(&self) -> CleanRules {
         let near = self.near.unwrap_or(Near::Share(DEFAULT_NEAR));

@@ -96,9 +96,8 @@ impl ShardWriter<'_> {
         fates.ensure_all_used()?;
         shard.ensure_unchanged()?;
         // What was private stays private.
-        let mode = fs::metadata(&shard.entry.path)
-            .map_err(failed)?
-            .permissions();
+        let mode = shard.entry.open().and_then(|file| file.metadata());
+        let mode = mode.map_err(failed)?.permissions();
         file.set_permissions(mode).map_err(failed)?;
         file.sync_all().map_err(failed)?;
         let bytes = file.metadata().map_err(failed)?.len();
