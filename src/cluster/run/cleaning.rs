@@ -336,10 +336,10 @@ impl<'a> Cleaning<'a> {
                     let what = format!("{output}: leads out of the directory; plan anew");
                     return Err(Error::damaged(Place::path(&self.run.join(name)), what));
                 }
-                if let Some(original) = originals.get(&line) {
-                    // A host has it from its copy, which may have another one.
-                    let mode = fs::metadata(original).map(|metadata| metadata.permissions());
-                    mode.and_then(|mode| fs::set_permissions(&from, mode))
+                // A host has the mode of its copy.
+                let original = originals.get(&line).map(fs::metadata);
+                if let Some(Ok(original)) = original {
+                    fs::set_permissions(&from, original.permissions())
                         .map_err(|error| Error::io(from.display(), error))?;
                 }
                 place_file(&from, &target.join(output), &partial)?;
