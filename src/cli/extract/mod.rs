@@ -254,8 +254,11 @@ impl Tool for ExtractCli {
             })
         });
         command.mut_subcommand("clean", |clean| {
-            clean.mut_arg("k", |flag| {
+            let clean = clean.mut_arg("k", |flag| {
                 flag.help("Tokens in a window [default: 5, for dna 31]")
+            });
+            clean.mut_arg("bits", |flag| {
+                flag.help("Width of a blot, 16 to 64 [default: 40]")
             })
         })
     }

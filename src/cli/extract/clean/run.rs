@@ -426,7 +426,7 @@ impl CleanArgs {
     /// About the room that temporary files take, for texts of this size: an index, the sorted runs that it is made of where they do not fit into the
     /// memory, and sequences of tokens that are compared.
     fn temporary_bytes(&self, text_bytes: u64) -> u64 {
-        let has_runs = text_bytes + text_bytes / 2 > self.limits().memory_bytes;
+        let has_runs = text_bytes > self.limits().memory_bytes / 4;
         let runs = if has_runs { text_bytes } else { 0 };
         let sequences = self.rules.cut_tokens().map_or(0, |_| text_bytes);
         text_bytes / 3 + runs + sequences
