@@ -1,4 +1,4 @@
-"""The parts of scripts/bench/peers that need other people's packages: python peers.py TOOL CORPUS.jsonl OUT, in a virtual environment.
+"""The parts of scripts/bench/peers that need other people's packages: python peer_tools.py TOOL CORPUS OUT, in a virtual environment.
 
 gaoya, rensa, datasketch and datatrove write the pairs they report to OUT: id TAB id, and a third column with the similarity that their
 sketches make of it, if they say so. `truth` writes every pair there is, by exact comparison; `sample` does so by brute force.
@@ -6,8 +6,11 @@ sketches make of it, if they say so. `truth` writes every pair there is, by exac
 All read the same lines and look for Jaccard >= 0.8 over 5-word shingles, words being \\w+ in lower case (gaoya cuts words itself, and
 so splits at _ too). A document of 1 to 4 words is one shingle of all it has, one without words is in no pair. gaoya and datatrove have
 no shingle for fewer than 5 words, and take all such documents for the same or for none: they are not given any.
+
+`clean-TOOL` reads a directory of .jsonl.zst instead, and writes the documents that stay into the directory OUT. Libraries that only
+report pairs keep the first document of each cluster of pairs. `ids` lists the ids of the documents in such a directory.
 """
-import collections, hashlib, itertools, json, os, pathlib, re, struct, subprocess, sys, tempfile
+import collections, hashlib, io, itertools, json, os, pathlib, re, struct, subprocess, sys, tempfile
 
 WORDS, THRESHOLD, PERMUTATIONS = 5, 0.8, 128
 BATCH = 1000
@@ -18,10 +21,28 @@ word = re.compile(r"\w+")
 
 
 def documents(corpus):
-    with open(corpus, "rb") as lines:
-        for line in lines:
-            document = json.loads(line)
-            yield document["id"], document["text"]
+    for line in lines(corpus):
+        document = json.loads(line)
+        yield document["id"], document["text"]
+
+
+def lines(corpus):
+    """The lines of a file, or of the .jsonl.zst of a directory."""
+    for path in shards(corpus):
+        with unpacked(path) as file:
+            yield from file
+
+
+def shards(corpus):
+    return sorted(pathlib.Path(corpus).glob("*.jsonl.zst")) if os.path.isdir(corpus) else [pathlib.Path(corpus)]
+
+
+def unpacked(path):
+    if path.suffix != ".zst":
+        return open(path, "rb")
+    import zstandard
+
+    return io.BufferedReader(zstandard.open(path, "rb"), 1 << 20)
 
 
 def batches(items, size=BATCH):
@@ -102,10 +123,29 @@ def run_datatrove(corpus, out):
     is done to the text.
 
     Of documents with the same signature in a bucket it reports each with the next one only; here all pairs of them are written."""
-    from datatrove.executor import LocalPipelineExecutor
-    from datatrove.pipeline.dedup import MinhashDedupSignature
-    from datatrove.pipeline.dedup.minhash import MinhashConfig, MinhashDedupBuckets
+    from datatrove.pipeline.dedup.minhash import MinhashDedupBuckets, MinhashDedupSignature
     from datatrove.pipeline.readers import JsonlReader
+
+    config, words, cores = datatrove_settings()
+    with tempfile.TemporaryDirectory(dir=pathlib.Path(out.name).parent) as scratch:
+        names = split(corpus, pathlib.Path(scratch) / "in", cores)
+        steps = [
+            (cores, [JsonlReader(f"{scratch}/in"), MinhashDedupSignature(f"{scratch}/signatures", config=config, language=words)]),
+            (config.num_buckets, [MinhashDedupBuckets(f"{scratch}/signatures", f"{scratch}/buckets", config=config)]),
+        ]
+        run_pipelines(steps, cores, scratch)
+        pairs = set()
+        for path in sorted(pathlib.Path(scratch, "buckets").iterdir()):
+            links = [((a, b), (c, d)) for a, b, c, d in struct.iter_unpack("<4I", path.read_bytes())]
+            for chain in chains(links):
+                pairs.update(itertools.combinations(sorted(names[part][line] for part, line in chain), 2))
+    for a, b in sorted(pairs):
+        write_pair(out, a, b)
+
+
+def datatrove_settings():
+    """Its MinHash configuration, how it cuts words, and the number of cores."""
+    from datatrove.pipeline.dedup.minhash import MinhashConfig
     from datatrove.utils.logging import logger
     from datatrove.utils.text import TextNormConfig
     from datatrove.utils.word_tokenizers import WordTokenizer
@@ -121,24 +161,15 @@ def run_datatrove(corpus, out):
             return [(0, len(text))]
 
     logger.remove()
-    cores = os.cpu_count()
     plain = TextNormConfig(lowercase=True, norm_whitespace=False, remove_punctuation=False, norm_unicode_diacritics=False, norm_numbers=False)
-    config = MinhashConfig(n_grams=WORDS, norm_config=plain)
-    with tempfile.TemporaryDirectory(dir=pathlib.Path(out.name).parent) as scratch:
-        names = split(corpus, pathlib.Path(scratch) / "in", cores)
-        steps = [
-            (cores, [JsonlReader(f"{scratch}/in"), MinhashDedupSignature(f"{scratch}/signatures", config=config, language=Words())]),
-            (config.num_buckets, [MinhashDedupBuckets(f"{scratch}/signatures", f"{scratch}/buckets", config=config)]),
-        ]
-        for number, (tasks, pipeline) in enumerate(steps):
-            LocalPipelineExecutor(pipeline=pipeline, tasks=tasks, workers=cores, logging_dir=f"{scratch}/logs/{number}", start_method="fork").run()
-        pairs = set()
-        for path in sorted(pathlib.Path(scratch, "buckets").iterdir()):
-            links = [((a, b), (c, d)) for a, b, c, d in struct.iter_unpack("<4I", path.read_bytes())]
-            for chain in chains(links):
-                pairs.update(itertools.combinations(sorted(names[part][line] for part, line in chain), 2))
-    for a, b in sorted(pairs):
-        write_pair(out, a, b)
+    return MinhashConfig(n_grams=WORDS, norm_config=plain), Words(), os.cpu_count()
+
+
+def run_pipelines(steps, cores, scratch):
+    from datatrove.executor import LocalPipelineExecutor
+
+    for number, (tasks, pipeline) in enumerate(steps):
+        LocalPipelineExecutor(pipeline=pipeline, tasks=tasks, workers=cores, logging_dir=f"{scratch}/logs/{number}", start_method="fork").run()
 
 
 def split(corpus, directory, parts):
@@ -164,6 +195,79 @@ def chains(links):
         chain = [*chain, b] if chain else [a, b]
     if chain:
         yield chain
+
+
+# ------------------------------------------------------------------------------------------------ cleaning
+def clean_by_pairs(run):
+    """Shards in, shards out: the first document of each cluster of pairs stays, as do documents in no pair."""
+
+    def clean(corpus, out):
+        import zstandard
+
+        pairs = io.StringIO()
+        run(corpus, pairs)
+        first = {}
+
+        def root(name):
+            while first.setdefault(name, name) != name:
+                first[name] = name = first[first[name]]
+            return name
+
+        for line in pairs.getvalue().splitlines():
+            a, b, *similarity = line.split("\t")
+            if not similarity or float(similarity[0]) >= THRESHOLD:
+                # Names rise in the order of the documents.
+                a, b = sorted((root(a), root(b)))
+                first[b] = a
+        for path in shards(corpus):
+            with unpacked(path) as file, zstandard.open(out / path.name, "wb") as kept:
+                for line in file:
+                    name = json.loads(line)["id"]
+                    if root(name) == name:
+                        kept.write(line)
+
+    return clean
+
+
+def clean_datatrove(corpus, out):
+    """Its pipeline of four steps as in its example, with words and settings as above."""
+    from datatrove.pipeline.dedup.minhash import MinhashDedupBuckets, MinhashDedupCluster, MinhashDedupFilter, MinhashDedupSignature
+    from datatrove.pipeline.readers import JsonlReader
+    from datatrove.pipeline.writers.jsonl import JsonlWriter
+
+    config, words, cores = datatrove_settings()
+    count = len(shards(corpus))
+    with tempfile.TemporaryDirectory(dir=out.parent) as scratch:
+        writer = JsonlWriter(str(out), output_filename="${rank}.jsonl.zst", compression="zstd")
+        run_pipelines(
+            [
+                (count, [JsonlReader(corpus), MinhashDedupSignature(f"{scratch}/signatures", config=config, language=words)]),
+                (config.num_buckets, [MinhashDedupBuckets(f"{scratch}/signatures", f"{scratch}/buckets", config=config)]),
+                (1, [MinhashDedupCluster(f"{scratch}/buckets", f"{scratch}/remove", config=config)]),
+                (count, [JsonlReader(corpus), MinhashDedupFilter(f"{scratch}/remove"), writer]),
+            ],
+            cores,
+            scratch,
+        )
+
+
+def clean_text_dedup(corpus, out):
+    """Its command for MinHash as in its README, at the threshold of the others. It writes a data set in the format Arrow."""
+    with tempfile.TemporaryDirectory(dir=out.parent) as scratch:
+        options = {"path": "json", "data_files": f"{corpus}/*.jsonl.zst", "split": "train", "cache_dir": scratch, "output": out, "column": "text", "threshold": THRESHOLD}
+        words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+        subprocess.run([sys.executable, "-m", "text_dedup.minhash", *words], check=True, env=os.environ | {"HF_HOME": scratch, "HF_DATASETS_OFFLINE": "1"})
+
+
+def ids(directory, out):
+    if any(directory.rglob("*.arrow")):
+        import datasets
+
+        names = datasets.load_from_disk(str(directory))["id"]
+    else:
+        names = (name for name, _ in documents(directory))
+    with open(out, "w") as file:
+        file.writelines(f"{name}\n" for name in names)
 
 
 class Corpus:
@@ -331,8 +435,15 @@ def truth(path, out):
 
 
 RUN = {"gaoya": run_gaoya, "rensa": run_rensa, "datasketch": run_datasketch, "datatrove": run_datatrove, "truth": truth}
+CLEAN = {name: clean_by_pairs(RUN[name]) for name in ("gaoya", "rensa", "datasketch")} | {"datatrove": clean_datatrove, "text-dedup": clean_text_dedup}
 
 if __name__ == "__main__":
     tool, corpus, path = sys.argv[1:]
-    with open(path, "w") as out:
-        RUN[tool](corpus, out)
+    if tool == "ids":
+        ids(pathlib.Path(corpus), path)
+    elif tool.startswith("clean-"):
+        os.makedirs(path)
+        CLEAN[tool.removeprefix("clean-")](corpus, pathlib.Path(path))
+    else:
+        with open(path, "w") as out:
+            RUN[tool](corpus, out)
