@@ -82,8 +82,16 @@ class Crawl:
         return {name for name, page in self.pages.items() if page.kind in kinds and self.shared_with_original(name) >= SHARE}
 
     def left(self, kept):
-        """The planted duplicates that are still there, though their original is too, by kind."""
-        return collections.Counter(self.pages[name].kind for name in self.planted & kept if self.pages[name].of in kept)
+        """The planted duplicates that are still there, though their original is too."""
+        return [name for name in sorted(self.planted & kept) if self.pages[name].of in kept]
+
+    def left_by_kind(self, kept):
+        return collections.Counter(self.pages[name].kind for name in self.left(kept))
+
+    def jaccard(self, name):
+        """The similarity of a page and its original by the measure of MinHash."""
+        own, other = set(self.pages[name].hashes), set(self.pages[self.pages[name].of].hashes)
+        return len(own & other) / len(own | other)
 
     def lost(self, kept):
         """The pages that went although no page that stayed has enough of their shingles."""

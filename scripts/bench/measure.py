@@ -41,13 +41,13 @@ class Best:
 def cost(command):
     """CPU seconds of all processes, wall-clock seconds, and peak MB of the largest of them."""
     # A helper process of its own, so that the peak is that of this command's children only.
-    script = (
+    helper = (
         "import resource, subprocess, sys, time; start = time.monotonic();"
         "code = subprocess.run(['bash', '-o', 'pipefail', '-c', sys.argv[1]]).returncode; wall = time.monotonic() - start;"
         "used = resource.getrusage(resource.RUSAGE_CHILDREN);"
         "print(code, used.ru_utime + used.ru_stime, wall, used.ru_maxrss / 1024)"
     )
-    line = subprocess.run([sys.executable, "-c", script, command], stdout=subprocess.PIPE, text=True, check=True, env=environment()).stdout.split()
+    line = subprocess.run([sys.executable, "-c", helper, command], stdout=subprocess.PIPE, text=True, check=True, env=environment()).stdout.split()
     if line[0] != "0":
         sys.exit(f"{script()}: failed: {command}")
     return [float(number) for number in line[1:]]
