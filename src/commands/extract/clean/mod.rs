@@ -182,7 +182,7 @@ impl Cleaned {
 /// Decides what becomes of every record, and writes that to the file `fates`.
 ///
 /// Memory: sets and documents of the index as for pairs, 8 bytes per member of a set, about 60 bytes a document, and what
-/// [`CutSearch::find`] takes.
+/// `CutSearch::find` takes.
 pub fn decide_fates(
     options: &CleanOptions,
     collection: &Collection<'_>,

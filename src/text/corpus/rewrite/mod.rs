@@ -2,7 +2,7 @@
 //!
 //! Records are counted as [`InputDocument::record`](super::InputDocument::record) counts them, so that what was decided
 //! about a document when it was read can be carried out here. To add a format: a file with a type that implements
-//! [`RecordCopier`], and an arm of [`copier`].
+//! `RecordCopier`, and an arm of `copier`.
 
 mod csv;
 mod document;
