@@ -205,7 +205,8 @@ impl Observer for Complaints {
 /// Prints a line on stderr; ignores a closed or full stderr. Escapes control characters, as ids and paths come from outside: they must not
 /// control a terminal, or look like another line.
 pub fn say(line: &str) {
-    let _ = writeln!(stderr(), "{}", escape_unsafe(line));
+    // In one piece, so that the lines of two programs of a pipe stay apart.
+    let _ = stderr().write_all(format!("{}\n", escape_unsafe(line)).as_bytes());
 }
 
 /// Several lines.
