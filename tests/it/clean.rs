@@ -18,7 +18,7 @@ const COPIES: [&str; 9] = [
 ];
 
 /// Joins lines of [`COPIES`].
-fn lines(of: &[usize]) -> String {
+pub fn lines(of: &[usize]) -> String {
     of.iter()
         .map(|&line| format!("{}\n", COPIES[line]))
         .collect()

@@ -1,27 +1,11 @@
 //! dedup-extract spans lists the text that earlier documents have.
 
-use crate::test_dir::{TestDir, records};
+use crate::{
+    clean::lines,
+    test_dir::{TestDir, records},
+};
 use proptest::prelude::*;
 use std::collections::HashSet;
-
-const COPIES: [&str; 9] = [
-    r#"{"id":"a","text":"one two three four five six seven eight nine ten"}"#,
-    r#"  { "text" : "One, two; three four five six seven eight nine ten eleven" , "more":[1, 2], "id":"b" }"#,
-    r#"{"id":"c","text":"nothing of all this is in any other document of the corpus"}"#,
-    r#"{"text":"ONE TWO three four five six seven eight nine ten"}"#,
-    "",
-    r#"{"id":5,"text":"…"}"#,
-    r#"{"id":"e","text":""}"#,
-    r#"{"id":"f","text":"!"}"#,
-    r#"{"id":"g","text":"one two three four five six"}"#,
-];
-
-/// Joins lines of [`COPIES`].
-fn lines(of: &[usize]) -> String {
-    of.iter()
-        .map(|&line| format!("{}\n", COPIES[line]))
-        .collect()
-}
 
 fn copies() -> TestDir {
     let dir = TestDir::with(&[("c.jsonl", lines(&[0, 1, 2, 3, 4, 5, 6, 7, 8]))]);

@@ -1,6 +1,9 @@
 //! dedup-extract clean: the files of a collection without what is there twice.
 
 mod account;
+mod damage_watch;
+mod disk_space;
+mod input;
 mod rules;
 mod run;
 mod run_state;

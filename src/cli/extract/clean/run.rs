@@ -2,12 +2,13 @@
 
 use super::{
     account::print_account,
-    rules::{RuleArgs, default_blots, ensure_shards},
+    damage_watch::DamageWatch,
+    input::{AGAINST, CleanInput, INDEX, Indexes, STDIN, stamps},
+    rules::{RuleArgs, ensure_shards},
     run_state::{Decided, Indexed, Progress, RunState, fingerprint},
 };
 use crate::{
     base::{
-        error::Problem,
         files::{TempDir, durable},
         num::ToU64,
         parallel::Limits,
@@ -16,31 +17,28 @@ use crate::{
         args::RunArgs,
         exclusions::ExcludeArgs,
         exit_code,
-        extract::{PROGRAM, VERBS, scoring::leave_out},
+        extract::{PROGRAM, scoring::leave_out},
         output::{Output, RecordFile},
         progress::{PhaseBar, say},
-        source::{SourceArgs, TemporaryDirectory, ensure_exists, is_index},
+        source::{SourceArgs, TemporaryDirectory},
         watched,
     },
     commands::{
-        BlotOptions, BuildOptions, CleanAccount, CleanOptions, CleanRecords, Collection, Observer,
-        Settings, Shard, ShardList, ShardWriter, Summary, WantedPairs, build, decide_fates,
-        ensure_lines,
+        BuildOptions, CleanAccount, CleanOptions, CleanRecords, Collection, Observer, Settings,
+        Shard, ShardList, ShardWriter, Summary, WantedPairs, build, decide_fates, ensure_lines,
     },
-    index::{Index, Resources},
-    text::corpus::{self, Account, CorpusWalk, SkippedFile, WalkItem},
+    index::Resources,
+    text::corpus,
 };
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::Args;
-use indicatif::BinaryBytes;
 use std::{
     collections::BTreeSet,
-    fs::{self, File},
-    io::{self, Read, Write},
+    fs,
+    io::Write,
     path::{Path, PathBuf},
     process::ExitCode,
 };
-use xxhash_rust::xxh3::Xxh3;
 
 #[derive(Args, Debug)]
 pub struct CleanArgs {
@@ -48,11 +46,11 @@ pub struct CleanArgs {
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     #[command(flatten)]
-    rules: RuleArgs,
+    pub rules: RuleArgs,
     #[command(flatten)]
     excluded: ExcludeArgs,
     #[command(flatten)]
-    source: SourceArgs,
+    pub source: SourceArgs,
 }
 
 impl CleanArgs {
@@ -84,13 +82,7 @@ impl CleanArgs {
         let fates = directory.path.join(FATES);
         let shards = &shards.without(&indexed.damaged);
         let mut decided = self.decide(input, shards, &index, indexed, &fates)?;
-        let writer = ShardWriter {
-            shards,
-            fates: &fates,
-            ranges: &decided.account.cleaned.fates,
-            reading: &input.settings.corpus,
-            annotates: self.rules.annotates(),
-        };
+        let writer = self.writer(input, shards, &fates, &decided);
         let Output::Stdout(mut out) = Output::open(None, false)? else {
             bail!("stdout is not open");
         };
@@ -153,13 +145,7 @@ impl CleanArgs {
         };
         let mut decided = decided;
         let shards = &shards.without(&decided.damaged);
-        let writer = ShardWriter {
-            shards,
-            fates: &fates,
-            ranges: &decided.account.cleaned.fates,
-            reading: &input.settings.corpus,
-            annotates: self.rules.annotates(),
-        };
+        let writer = self.writer(input, shards, &fates, &decided);
         let mut bar = PhaseBar::new(self.is_quiet(), "writing", shards.bytes());
         let written = writer.write_all(target, &work, self.limits().threads, |bytes| {
             bar.progress(bytes, 0);
@@ -315,6 +301,22 @@ impl CleanArgs {
         })
     }
 
+    fn writer<'w>(
+        &self,
+        input: &'w CleanInput,
+        shards: &'w ShardList,
+        fates: &'w Path,
+        decided: &'w Decided,
+    ) -> ShardWriter<'w> {
+        ShardWriter {
+            shards,
+            fates,
+            ranges: &decided.account.cleaned.fates,
+            reading: &input.settings.corpus,
+            annotates: self.rules.annotates(),
+        }
+    }
+
     /// Writes the report, and prints the account.
     fn finish(&self, decided: &Decided) -> Result<ExitCode, anyhow::Error> {
         if let Some(path) = &self.rules.report {
@@ -338,7 +340,7 @@ impl CleanArgs {
         }
     }
 
-    fn limits(&self) -> Limits {
+    pub fn limits(&self) -> Limits {
         self.source.limits()
     }
 
@@ -346,7 +348,7 @@ impl CleanArgs {
         self.source.common.quiet
     }
 
-    fn tell(&self, what: &str) {
+    pub fn tell(&self, what: &str) {
         if !self.is_quiet() {
             say(&format!("{PROGRAM}: {what}"));
         }
@@ -422,277 +424,6 @@ impl CleanArgs {
         let is_file = |path: &&PathBuf| path.as_os_str() != "-";
         files.into_iter().flatten().filter(is_file)
     }
-
-    /// About the room that temporary files take, for texts of this size: an index, the sorted runs that it is made of where they do not fit into the
-    /// memory, and sequences of tokens that are compared.
-    fn temporary_bytes(&self, text_bytes: u64) -> u64 {
-        let has_runs = text_bytes > self.limits().memory_bytes / 4;
-        let runs = if has_runs { text_bytes } else { 0 };
-        let sequences = self.rules.cut_tokens().map_or(0, |_| text_bytes);
-        text_bytes / 3 + runs + sequences
-    }
-
-    /// Says how much room is needed, and refuses to start if there is less.
-    fn tell_space(
-        &self,
-        shards: &ShardList,
-        work: &Path,
-        target: Option<&Path>,
-    ) -> Result<(), anyhow::Error> {
-        let temporary = self.temporary_bytes(shards.unpacked_bytes());
-        let mut needed = vec![(work, temporary, "temporary files")];
-        if let Some(target) = target {
-            needed.push((target, shards.bytes(), "the cleaned files"));
-        }
-        let parts: Vec<_> = needed
-            .iter()
-            .map(|(path, bytes, what)| {
-                format!(
-                    "up to about {} for {what} in {}",
-                    BinaryBytes(*bytes),
-                    path.display()
-                )
-            })
-            .collect();
-        if needed.iter().any(|(_, bytes, _)| *bytes >= LEAST_TOLD) {
-            self.tell(&format!("needs {}", parts.join(", and ")));
-        }
-        for (path, bytes, what) in needed {
-            let free = free_bytes(path)?;
-            if free < bytes {
-                bail!(
-                    "{}: {} are free, and {what} may need {}; make room, or choose other directories with -o and --tmp-dir",
-                    path.display(),
-                    BinaryBytes(free),
-                    BinaryBytes(bytes)
-                );
-            }
-        }
-        Ok(())
-    }
 }
 
-/// Less is not worth a word.
-const LEAST_TOLD: u64 = 16 << 20;
-/// What a copy of stdin is called.
-const STDIN: &str = "stdin";
-const INDEX: &str = "index";
-const AGAINST: &str = "against";
 const FATES: &str = "fates.jsonl";
-
-/// What tells the files of a collection, or an index, from their earlier states.
-fn stamps(path: &Path) -> Vec<(PathBuf, u64, [i64; 2])> {
-    let path = if is_index(path) {
-        path.join("manifest.json")
-    } else {
-        path.to_owned()
-    };
-    let walk = CorpusWalk::new(&corpus::Options::of_files(vec![path]));
-    let entry = |item| match item {
-        WalkItem::File(entry) => Some((entry.path, entry.bytes, entry.modified)),
-        WalkItem::Problem(_) | WalkItem::Skipped(_) | WalkItem::Failed(_) => None,
-    };
-    walk.into_iter().flatten().filter_map(entry).collect()
-}
-
-fn free_bytes(path: &Path) -> Result<u64, anyhow::Error> {
-    let existing = path.ancestors().find(|path| path.exists());
-    let existing = existing
-        .filter(|path| !path.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
-    let stat = rustix::fs::statvfs(existing).with_context(|| existing.display().to_string())?;
-    Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
-}
-
-/// What is cleaned.
-struct CleanInput {
-    /// How the documents are read.
-    settings: Settings,
-    /// The index that is given, if its blots serve.
-    given: Option<PathBuf>,
-    blots: BlotOptions,
-    against_indexes: Vec<PathBuf>,
-    against_paths: Vec<PathBuf>,
-    /// Inputs that could not be used so far.
-    problems: u64,
-    /// A copy of stdin.
-    spool: Option<Spool>,
-}
-
-/// A copy of stdin.
-pub struct Spool {
-    /// The file.
-    pub path: PathBuf,
-    /// Of its bytes.
-    pub checksum: u64,
-    _directory: TemporaryDirectory,
-}
-
-impl CleanInput {
-    fn open(args: &CleanArgs) -> Result<Self, anyhow::Error> {
-        let source = &args.source;
-        let mut paths = source.all_paths()?;
-        if let Some(first) = paths.first() {
-            ensure_exists(PROGRAM, VERBS, first)?;
-        }
-        if let Some(missing) = args.rules.against.iter().find(|path| !path.exists()) {
-            bail!(
-                "{}: no such file or directory (--against)",
-                missing.display()
-            );
-        }
-        let mut given = None;
-        if paths.first().is_some_and(|path| is_index(path)) {
-            let index = paths.remove(0);
-            source.making.ensure_index_is_made(&index)?;
-            if paths.is_empty() {
-                bail!(
-                    "{}: an index has no texts to write; give the files that it was made of, too",
-                    index.display()
-                );
-            }
-            given = Some(index);
-        }
-        if let Some(index) = paths.iter().find(|path| is_index(path)) {
-            bail!(
-                "{}: an index among documents; give the index first",
-                index.display()
-            );
-        }
-        let (against_indexes, against_paths) = args.rules.against();
-        let blots = match given.iter().chain(&against_indexes).next() {
-            Some(index) => BlotOptions::of_scheme(&Index::open_whole(index)?.scheme),
-            None => {
-                let making = &source.making;
-                let blots = making.blots.options(&making.tokens);
-                default_blots(blots, making.tokens.is_dna())
-            }
-        };
-        if let (Some(cut), Some(window)) = (args.rules.cut_tokens(), blots.k)
-            && cut < window
-        {
-            bail!(
-                "--cut-spans {cut} is less than the {window} tokens of a window; give {window} or more, or a smaller -k"
-            );
-        }
-        let needs_places = args.rules.cut_tokens().is_some() || !args.rules.against.is_empty();
-        if let Some(index) = given.take_if(|_| needs_places) {
-            args.tell(&format!(
-                "with --cut-spans or --against the documents are indexed anew, as {} is",
-                index.display()
-            ));
-        }
-        let spool = spool_stdin(&mut paths, args)?;
-        let mut settings = source.settings(paths, source.making.tokens.is_dna());
-        settings.corpus.relative |= spool.is_some();
-        Ok(Self {
-            settings,
-            given,
-            blots,
-            against_indexes,
-            against_paths,
-            problems: 0,
-            spool,
-        })
-    }
-
-    /// Opens the indexes that are given or were made.
-    fn open_indexes(&self, work: &Path) -> Result<Indexes, anyhow::Error> {
-        let made = work.join(INDEX);
-        let collection = Index::open_whole(self.given.as_deref().unwrap_or(&made))?;
-        let mut against = Vec::new();
-        for path in &self.against_indexes {
-            against.push(Index::open_whole(path)?);
-        }
-        if !self.against_paths.is_empty() {
-            against.push(Index::open_whole(&work.join(AGAINST))?);
-        }
-        Ok(Indexes {
-            collection,
-            against,
-        })
-    }
-}
-
-/// Copies stdin to a file, if it is to be read: the documents are read twice.
-fn spool_stdin(paths: &mut [PathBuf], args: &CleanArgs) -> Result<Option<Spool>, anyhow::Error> {
-    let Some(stdin) = paths.iter_mut().find(|path| path.as_os_str() == "-") else {
-        return Ok(None);
-    };
-    let directory = TemporaryDirectory::create(args.source.making.tmp_dir.as_deref())?;
-    let spool = directory.path.join("spool");
-    fs::create_dir(&spool)?;
-    let path = spool.join(STDIN);
-    let (mut file, mut hash) = (File::create(&path)?, Xxh3::new());
-    let mut bytes = vec![0; 1 << 16];
-    loop {
-        match io::stdin().lock().read(&mut bytes).context("stdin")? {
-            0 => break,
-            count => {
-                hash.update(&bytes[..count]);
-                file.write_all(&bytes[..count])
-                    .with_context(|| path.display().to_string())?;
-            }
-        }
-    }
-    if file.metadata()?.len() == 0 {
-        bail!(
-            "no document was read; name files or directories that hold some, or write some to stdin"
-        );
-    }
-    *stdin = spool;
-    Ok(Some(Spool {
-        path,
-        checksum: hash.digest(),
-        _directory: directory,
-    }))
-}
-
-struct Indexes {
-    collection: Index,
-    against: Vec<Index>,
-}
-
-impl Indexes {
-    fn ensure_one_scheme(&self) -> Result<(), anyhow::Error> {
-        let scheme = &self.collection.scheme;
-        match self.against.iter().find(|index| index.scheme != *scheme) {
-            None => Ok(()),
-            Some(other) => bail!(
-                "{}: has the scheme '{}', but the collection has '{scheme}'; indexes that are compared have one scheme",
-                other.directory.display(),
-                other.scheme
-            ),
-        }
-    }
-}
-
-/// Notes which files could not be read to their ends.
-struct DamageWatch<'w> {
-    watch: &'w mut dyn Observer,
-    damaged: &'w mut BTreeSet<String>,
-}
-
-impl Observer for DamageWatch<'_> {
-    fn problem(&mut self, problem: &Problem) {
-        if corpus::ends_a_file(problem) {
-            self.damaged.insert(problem.place.file.to_string());
-        }
-        self.watch.problem(problem);
-    }
-
-    fn progress(&mut self, bytes: u64, documents: u64) {
-        self.watch.progress(bytes, documents);
-    }
-
-    fn left_out(&mut self, left: &SkippedFile) {
-        if left.is_damaged() {
-            self.damaged.insert(left.problem.place.file.to_string());
-        }
-        self.watch.left_out(left);
-    }
-
-    fn account(&mut self, account: &Account) {
-        self.watch.account(account);
-    }
-}

@@ -1,6 +1,6 @@
 //! What a run has done so far, so that the same command can go on with it.
 
-use super::run::Spool;
+use super::input::Spool;
 use crate::{
     base::files::{LOCK, WriteLock, durable},
     commands::{CleanAccount, ShardList},
