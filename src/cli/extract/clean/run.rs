@@ -293,7 +293,7 @@ impl CleanArgs {
             account: CleanAccount {
                 shards: shards.shards.len().to_u64(),
                 bytes_read: shards.bytes(),
-                shards_left_out: shards.left_out.len().to_u64() + indexed.damaged.len().to_u64(),
+                shards_left_out: shards.left_out.len().to_u64() + shards.taken_out,
                 other_records,
                 cleaned,
                 ..CleanAccount::default()

@@ -4,6 +4,7 @@ use crate::{
     base::{
         error::{Error, Place, Result},
         files::durable,
+        num::ToU64,
     },
     commands::Settings,
     text::corpus::{
@@ -74,6 +75,8 @@ pub struct ShardList {
     pub shards: Vec<Shard>,
     /// Files that cannot: their documents take no part.
     pub left_out: Vec<SkippedFile>,
+    /// How many files were taken out by [`without`](Self::without).
+    pub taken_out: u64,
     /// What was passed over when directories were walked; reading reports it, too.
     pub passed: Vec<String>,
     by_name: HashMap<String, usize>,
@@ -202,6 +205,7 @@ impl ShardList {
             by_name: by_name.collect(),
             left_out: self.left_out.clone(),
             passed: self.passed.clone(),
+            taken_out: self.taken_out + self.shards.len().to_u64() - shards.len().to_u64(),
             shards,
         }
     }
