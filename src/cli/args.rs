@@ -1,10 +1,13 @@
 //! Arguments that the tools have in common.
 
-use super::generate::What;
+use super::{
+    generate::What,
+    value_help::{preset_help, preset_names},
+};
 use crate::{
     base::{error::Error, parallel::Limits},
     blot::{self, select},
-    commands::{BlotOptions, Settings},
+    commands::{BlotOptions, PRESETS, Preset, Settings, TEXT},
     text::{
         corpus::{self, AdapterLimits, AdapterRule, Records},
         scheme::BITS,
@@ -396,17 +399,36 @@ pub struct TokenArgs {
     /// Strip HTML: tags, scripts and styles; decode entities
     #[arg(long)]
     pub strip_html: bool,
+    #[arg(long, help = preset_names(), value_name = "NAME", value_parser = parse_preset, long_help = preset_help())]
+    pub preset: Option<&'static Preset>,
+}
+
+fn parse_preset(name: &str) -> Result<&'static Preset, String> {
+    Preset::named(name).ok_or_else(|| {
+        let names: Vec<_> = PRESETS.iter().map(|preset| preset.name).collect();
+        format!(
+            "there is no preset '{name}'; there are {}",
+            names.join(", ")
+        )
+    })
 }
 
 impl TokenArgs {
     /// `None` if no flag was given: an input stream may name its own tokenizer.
     pub fn tokenizer(&self) -> Option<Tokenizer> {
-        let is_asked = self.tokenizer.is_some() || self.strip_html;
-        is_asked.then(|| Tokenizer::new(self.tokenizer.unwrap_or(Rule::Word), self.strip_html))
+        let rule = self.rule();
+        let is_asked = rule.is_some() || self.strip_html;
+        is_asked.then(|| Tokenizer::new(rule.unwrap_or(Rule::Word), self.strip_html))
+    }
+
+    /// The tokenizer that was given, or that of the preset.
+    fn rule(&self) -> Option<Rule> {
+        let of_preset = || Rule::parse(self.preset?.tokenizer?).ok();
+        self.tokenizer.or_else(of_preset)
     }
 
     pub fn is_dna(&self) -> bool {
-        self.tokenizer == Some(Rule::Dna)
+        self.rule() == Some(Rule::Dna)
     }
 }
 
@@ -434,13 +456,17 @@ pub struct BlotArgs {
 
 impl BlotArgs {
     pub fn options(&self, tokens: &TokenArgs) -> BlotOptions {
+        let preset = tokens.preset.unwrap_or(&TEXT);
+        // Its windows go with its scheme.
+        let scheme = self.scheme.as_deref();
         BlotOptions {
             tokenizer: tokens.tokenizer(),
-            scheme: self.scheme.clone().map(Into::into),
-            k: self.k,
+            k: self.k.or(preset.k.filter(|_| scheme.is_none())),
+            scheme: scheme.or(preset.scheme).map(Into::into),
             interleave: self.interleave,
             bits: self.bits,
-            select: self.select.clone().map(Into::into),
+            select: self.select.as_deref().or(preset.select).map(Into::into),
+            preset: preset.kept_name(),
         }
     }
 }

@@ -3,21 +3,24 @@
 use super::args::MORE;
 use crate::{
     align::exclusions::ExclusionRules,
-    base::error::Result,
-    commands::{Grouping, Observer, PassageOptions, Settings, base_text},
+    base::error,
+    commands::{Grouping, Observer, PassageOptions, Preset, Settings, base_text},
+    similar::CommonTextRule,
 };
+use anyhow::bail;
 use clap::Args;
-use std::path::PathBuf;
+use std::{path::PathBuf, str::FromStr};
 
 /// Text that does not count in scores.
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = MORE)]
 pub struct ExcludeArgs {
-    /// Ignore text that more than N documents have
+    /// Ignore text that more than N documents have; auto: boilerplate; none: nothing
     ///
-    /// Blots of more than N documents count neither as shared nor as blots of a document.
-    #[arg(long, value_name = "N")]
-    pub max_df: Option<u64>,
+    /// It counts neither as shared nor as text of a document. The default of pairs, clusters, graph
+    /// and report is auto, unless the index was made with a preset that has none; see BOILERPLATE.
+    #[arg(long, value_name = "N|auto|none")]
+    pub max_df: Option<MaxDf>,
     /// Ignore the text of FILE, such as a template (repeatable)
     #[arg(long, value_name = "FILE")]
     pub exclude_text: Vec<PathBuf>,
@@ -28,7 +31,41 @@ pub struct ExcludeArgs {
     pub base: BaseArgs,
 }
 
+/// The largest number of documents of text that counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MaxDf(CommonTextRule);
+
+impl FromStr for MaxDf {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self(CommonTextRule::Boilerplate)),
+            "none" => Ok(Self(CommonTextRule::Counts)),
+            number => number
+                .parse()
+                .map(|documents| Self(CommonTextRule::MoreThan(documents)))
+                .map_err(|_| format!("'{text}' is not a number of documents, auto or none")),
+        }
+    }
+}
+
 impl ExcludeArgs {
+    /// Which text is too common to count; `default` if the user does not say.
+    pub fn common_text(&self, default: CommonTextRule) -> CommonTextRule {
+        self.max_df.map_or(default, |MaxDf(common)| common)
+    }
+
+    /// The number of documents that was given, for verbs that do not look for boilerplate.
+    pub fn max_df(&self) -> Result<Option<u64>, anyhow::Error> {
+        match self.max_df {
+            Some(MaxDf(CommonTextRule::Boilerplate)) => {
+                bail!("--max-df auto is for pairs, clusters, graph and report; give a number")
+            }
+            other => Ok(other.and_then(|MaxDf(common)| common.max_df())),
+        }
+    }
+
     /// Whether text is left out that an index of shared chunks may not know.
     pub fn names_text(&self) -> bool {
         !self.exclude_text.is_empty()
@@ -76,14 +113,14 @@ pub struct PassageArgs {
     /// Quotation marks of many languages are known; apostrophes are not taken for them. A quotation
     /// has 5 words or more, and ends in the paragraph in which it begins: a mark without its
     /// counterpart makes no difference.
-    #[arg(long)]
-    pub exclude_quotes: bool,
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub exclude_quotes: Option<bool>,
     /// Ignore the list of references
     ///
     /// It is recognised by its shape: entries with years, names, numbers, pages, addresses; and by
     /// a heading such as References or Literatur.
-    #[arg(long)]
-    pub exclude_bibliography: bool,
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub exclude_bibliography: Option<bool>,
     /// Ignore passages of fewer than N words in common
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub min_match_words: Option<u32>,
@@ -93,16 +130,17 @@ impl PassageArgs {
     /// The ids of the flags, for rules on what they require.
     pub const IDS: [&str; 3] = ["exclude_quotes", "exclude_bibliography", "min_match_words"];
 
-    /// Adds to the options what does not count. `is_of_both`: neither document is the source of
-    /// the other.
+    /// Adds to the options what does not count: what the flags say, or else the preset.
+    /// `is_of_both`: neither document is the source of the other.
     pub fn apply(
         &self,
+        preset: &Preset,
         base: &BaseArgs,
         options: PassageOptions,
         is_of_both: bool,
         settings: &Settings,
         watch: &mut dyn Observer,
-    ) -> Result<PassageOptions> {
+    ) -> error::Result<PassageOptions> {
         let base = base_text(
             &base.base,
             options.passages.tokenization,
@@ -111,8 +149,8 @@ impl PassageArgs {
             watch,
         )?;
         let rules = ExclusionRules {
-            quotes: self.exclude_quotes,
-            bibliography: self.exclude_bibliography,
+            quotes: self.exclude_quotes.unwrap_or(preset.excludes_quotes),
+            bibliography: self.exclude_bibliography.unwrap_or(preset.excludes_quotes),
             base,
         };
         let source_rules = if is_of_both {

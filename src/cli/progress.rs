@@ -4,6 +4,7 @@ use super::{account_file, args::RunArgs};
 use crate::{
     base::{codec::escape_unsafe, error::Problem},
     commands::Observer,
+    similar::Boilerplate,
     text::corpus::{Account, SkipReason, SkippedFile, SkippedKind, total_bytes},
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
@@ -148,6 +149,7 @@ impl Observer for Progress {
 pub struct Complaints {
     tool: String,
     is_silent: bool,
+    is_quiet: bool,
     /// There if the account of the input is wanted.
     account: Option<Account>,
 }
@@ -158,8 +160,14 @@ impl Complaints {
         Self {
             tool,
             is_silent,
+            is_quiet: is_silent,
             account: None,
         }
+    }
+
+    /// Says only what could not be used.
+    pub fn quiet(self, is_quiet: bool) -> Self {
+        Self { is_quiet, ..self }
     }
 
     /// Runs `work`, and prints the account of its input.
@@ -196,6 +204,15 @@ impl Observer for Complaints {
         if let Some(sum) = &mut self.account {
             account_file::add(account);
             sum.add(account);
+        }
+    }
+
+    fn boilerplate(&mut self, boilerplate: &Boilerplate) {
+        if !self.is_quiet && !boilerplate.is_empty() {
+            say(&format!(
+                "{}: ignored as boilerplate: {} of {} shared blots, which more than {} documents have that share little else; --max-df none counts them, dedup-extract blots --boilerplate lists them",
+                self.tool, boilerplate.blots, boilerplate.shared_blots, boilerplate.max_documents
+            ));
         }
     }
 

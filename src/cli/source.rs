@@ -228,6 +228,7 @@ impl MakingArgs {
         let given = [
             ("--tokenizer", self.tokens.tokenizer.is_some()),
             ("--strip-html", self.tokens.strip_html),
+            ("--preset", self.tokens.preset.is_some()),
             ("-k", blots.k.is_some()),
             ("--scheme", blots.scheme.is_some()),
             ("--interleave", blots.interleave.is_some()),

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     base::files::TempDir,
-    commands::{SpexOptions, SpexOutput, SpexSummary, spex, spex_add},
+    commands::{SpexOptions, SpexOutput, SpexSummary, TEXT, spex, spex_add},
     index::Resources,
     report::plot_passes,
     text::stream::Form,
@@ -33,9 +33,9 @@ use std::{
 #[derive(Parser, Debug)]
 #[command(name = "dedup-spex", version, after_help = examples(&MANUAL), max_term_width = 110)]
 pub struct Arguments {
-    /// Tokens of a chunk
-    #[arg(short = 'l', long = "length", value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024))]
-    length: u32,
+    /// Tokens of a chunk [default: 8, or that of the preset]
+    #[arg(short = 'l', long = "length", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    length: Option<u32>,
     /// The size of a hash counter, four fields a byte; two are in memory at a time
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = parse_size)]
     memory: u64,
@@ -212,12 +212,19 @@ impl Tool for Arguments {
 
 impl Arguments {
     fn options(&self) -> Result<SpexOptions, anyhow::Error> {
+        let preset = self.tokens.preset.unwrap_or(&TEXT);
+        if preset.scheme.is_some() {
+            bail!(
+                "--preset {}: its blots are not chunks of consecutive tokens; use dedup-index build",
+                preset.name
+            );
+        }
+        let length = self.length.or(preset.k).unwrap_or(DEFAULT_LENGTH);
         let lengths = match &self.schedule[..] {
-            [] => default_schedule(self.length),
-            [.., last] if *last != self.length => bail!(
-                "the schedule ends with {last}, but chunks are of {} tokens (-l)",
-                self.length
-            ),
+            [] => default_schedule(length),
+            [.., last] if *last != length => {
+                bail!("the schedule ends with {last}, but chunks are of {length} tokens (-l)")
+            }
             lengths => lengths.to_vec(),
         };
         // One counter is left when postings are sorted: they may have what the other one had.
@@ -234,10 +241,14 @@ impl Arguments {
             counter_bytes: self.memory,
             select: select.into(),
             within: self.within,
+            preset: preset.kept_name(),
             resources,
         })
     }
 }
+
+/// Tokens in a chunk.
+const DEFAULT_LENGTH: u32 = 8;
 
 /// For sorting what was found.
 const LEAST_MEMORY: u64 = 64 << 20;

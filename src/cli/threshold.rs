@@ -1,6 +1,6 @@
 //! Thresholds as they are typed: `0.5` or `50%`.
 
-use crate::similar::Score;
+use crate::{commands::Cutoff, similar::Score};
 use anyhow::bail;
 use std::{ops::RangeInclusive, str::FromStr};
 
@@ -81,6 +81,30 @@ impl Threshold {
             range.end()
         )
     }
+}
+
+/// The score of this name, or the default.
+pub fn score_named(name: Option<&str>, default: Score) -> Score {
+    Score::NAMES
+        .iter()
+        .find(|row| Some(row.0) == name)
+        .map_or(default, |row| row.1)
+}
+
+/// A score with the threshold that was given; or that of `default`, if it is its score; or else
+/// `least`.
+pub fn cutoff(
+    score: Score,
+    threshold: Option<Threshold>,
+    default: Cutoff,
+    least: f64,
+) -> Result<Cutoff, anyhow::Error> {
+    let threshold = match threshold {
+        Some(threshold) => threshold.of_score(score)?,
+        None if score == default.score => default.threshold,
+        None => least,
+    };
+    Ok(Cutoff { score, threshold })
 }
 
 /// What messages call a score; the one of a table has no name that could be typed.

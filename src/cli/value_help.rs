@@ -1,12 +1,45 @@
 //! The help of flags whose values are the rows of a table: scores and output formats.
 
 use crate::{
+    commands::PRESETS,
     report::{Format, GraphFormat},
     similar::Score,
 };
 
 /// The default of `--score`.
-const DEFAULT: &str = "[default: containment]";
+const DEFAULT: &str = "[default: jaccard, or that of the preset]";
+const QUERY_DEFAULT: &str = "[default: containment, or that of the preset]";
+
+/// The help of presets: their names.
+pub fn preset_names() -> String {
+    let names: Vec<_> = PRESETS.iter().map(|preset| preset.name).collect();
+    format!("Settings for a kind of text: {}", choice(&names))
+}
+
+/// The help of presets as a table, for the verb that makes an index.
+pub fn preset_table() -> String {
+    let rows: Vec<_> = PRESETS
+        .iter()
+        .map(|preset| format!("  {:<7} {}", preset.name, preset.help))
+        .collect();
+    format!(
+        "Settings for a kind of text, which later questions use as well [default: text]:\n{}",
+        rows.join("\n")
+    )
+}
+
+/// The long help of presets: what each is for, and what it costs.
+pub fn preset_help() -> String {
+    let rows: Vec<_> = PRESETS
+        .iter()
+        .map(|preset| format!("{}: {}", preset.name, preset.help))
+        .collect();
+    format!(
+        "Settings for a kind of text\n\n{}\n\nAn index keeps its preset: later questions use its score and threshold. Any other flag \
+         overrides it. See PRESETS in dedup(7).",
+        rows.join(";\n")
+    )
+}
 
 /// The help of scores: their names.
 pub fn score_names() -> String {
@@ -16,13 +49,18 @@ pub fn score_names() -> String {
     )
 }
 
+/// As [`score_names`], for queries.
+pub fn query_score_names() -> String {
+    score_names().replace(DEFAULT, QUERY_DEFAULT)
+}
+
 /// The long help of scores: what each is.
 pub fn score_help() -> String {
     let rows = Score::NAMES.iter().zip(Score::HELP);
     let rows: Vec<_> = rows
         .map(|((name, ..), formula)| format!("{name}: {formula}"))
         .collect();
-    format!("The score of a pair\n\n{}\n\n{DEFAULT}", rows.join(";\n"))
+    format!("The score of a pair\n\n{}", rows.join(";\n"))
 }
 
 /// The long help of thresholds: `0.5 for containment and jaccard, 20 for s1, …`.
@@ -35,8 +73,8 @@ pub fn threshold_help() -> String {
         })
         .collect();
     format!(
-        "The least score that counts, such as 0.5 or 50% [default: 0.5]\n\n\
-         The default depends on the score: {}. See THRESHOLDS.",
+        "The least score that counts, such as 0.5 or 50% [default: that of the preset]\n\n\
+         With another score than that of the preset, the default is {}. See THRESHOLDS.",
         defaults.join(", ")
     )
 }

@@ -9,6 +9,7 @@ mod index;
 mod indexed_texts;
 mod input_problems;
 mod passage_options;
+mod preset;
 mod query;
 mod spex;
 mod stage;
@@ -48,13 +49,14 @@ pub use index::sync_steps::{
     stage_ranges,
 };
 pub use passage_options::PassageOptions;
+pub use preset::{Cutoff, PRESETS, Preset, TEXT};
 pub use query::align::{Aligned, PairsOptions, align_pairs};
 pub use query::between::between;
 pub use query::blot::blot_text;
 pub use query::history::{HistoryOptions, ask_history, filter_by_history, remove_from_history};
 pub use query::search::{AnswerFormat, QueryOptions, QueryOutcome, query};
 pub use spex::{SpexOptions, SpexOutput, SpexSummary, spex, spex_add};
-pub use stage::{Observer, Settings, Summary};
+pub use stage::{NoObserver, Observer, Settings, Summary};
 pub use tokenize::{TokenizeOptions, tokenize};
 
 use stage::{DocumentStage, ProblemsOnly, StageOutput, run, run_to_stream};

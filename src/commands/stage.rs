@@ -12,6 +12,7 @@ use crate::{
         error::{Error, Place, Problem, Result},
         parallel::{self, Budget, Limits},
     },
+    similar::Boilerplate,
     text::{
         corpus::{
             self, Account, Chunk, DocumentReader, IdSet, InputDocument, SkippedFile, SkippedInput,
@@ -50,6 +51,16 @@ pub trait Observer {
     }
     /// The account of the next part of the input.
     fn account(&mut self, _: &Account) {}
+    /// Text that was taken for boilerplate, and is ignored.
+    fn boilerplate(&mut self, _: &Boilerplate) {}
+}
+
+/// Observes nothing.
+pub struct NoObserver;
+
+impl Observer for NoObserver {
+    fn problem(&mut self, _: &Problem) {}
+    fn progress(&mut self, _: u64, _: u64) {}
 }
 
 /// Passes on problems only. For input besides the documents, such as text that does not count.

@@ -263,6 +263,8 @@ pub struct IndexRewrite<'a> {
     pub changes: [u64; 2],
     /// The scheme of the index.
     pub scheme: &'a BlotScheme,
+    /// The preset of the index.
+    pub preset: Option<&'a str>,
     /// How many parts the postings are cut into.
     pub parts: u32,
     /// Only a range of the blots.
@@ -281,6 +283,7 @@ impl IndexRewrite<'_> {
             numbers: view.documents() as u32,
             range: self.range.clone(),
             dictionary: view.words().is_some(),
+            preset: self.preset.map(str::to_owned),
             ..Manifest::new(self.scheme)
         };
         let files = SegmentFiles {

@@ -32,6 +32,9 @@ pub struct Manifest {
     pub version: u32,
     /// The scheme of its blots.
     pub scheme: String,
+    /// The preset it was made with: how later questions are asked. None for the default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preset: Option<String>,
     /// Counts commits.
     pub generation: u64,
     /// One more than the largest number that a document ever had.
@@ -188,6 +191,7 @@ impl Manifest {
             dedup: "index".to_owned(),
             version: VERSION,
             scheme: scheme.to_string(),
+            preset: None,
             generation: 0,
             numbers: 0,
             range: None,

@@ -30,7 +30,7 @@ mod set_file;
 mod stats;
 mod sync_state;
 #[cfg(test)]
-mod test_files;
+pub(crate) mod test_files;
 mod verify;
 mod view;
 mod view_builder;

@@ -23,6 +23,9 @@ use std::{collections::BTreeMap, ops::Range};
 pub struct Stats {
     /// The scheme of the blots.
     pub scheme: String,
+    /// The preset that later questions use, if it is not the default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preset: Option<String>,
     /// How many commits were made.
     pub generation: u64,
     /// The generations whose state can be opened, as ranges with both ends.
@@ -101,6 +104,7 @@ pub fn stats(index: &Index, threads: usize) -> Result<Stats> {
     let manifest = &index.manifest;
     let mut stats = Stats {
         scheme: manifest.scheme.clone(),
+        preset: manifest.preset.clone(),
         generation: manifest.generation,
         generations: manifest.generations(),
         pins: manifest.pins.clone(),

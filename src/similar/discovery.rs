@@ -1,6 +1,8 @@
 //! Finds the neighbours of many contents: on many threads, in a fixed order, within bounded memory.
 
 use super::{
+    boilerplate::Boilerplate,
+    common_text::{CommonSets, CommonTextRule},
     join::{Join, JoinScratch, Neighbour},
     long_sets::{LONG_SET_MEMBERS, LongSets, ShortSetPartners},
     pair_counts::PairCounts,
@@ -15,7 +17,7 @@ use crate::{
         error::{Error, Result},
         parallel::{self, Budget, Limits, Weighted},
     },
-    index::{ExcludedBlots, View},
+    index::{ExcludedBlots, View, posting::Sets},
 };
 use std::{
     collections::HashMap,
@@ -28,8 +30,8 @@ use std::{
 pub struct DiscoveryOptions {
     /// The score and its threshold.
     pub measure: Measure,
-    /// Blots of more documents are ignored; `u64::MAX` for no limit.
-    pub max_df: u64,
+    /// Which text is too common to count.
+    pub common: CommonTextRule,
     /// Threads, and the memory to aim at besides the sets and the view.
     pub limits: Limits,
 }
@@ -42,6 +44,8 @@ pub struct Discovery<'v> {
     pub sets: RankedSets,
     /// How to find similar documents.
     pub options: DiscoveryOptions,
+    /// The boilerplate, if it is ignored.
+    pub boilerplate: Option<Boilerplate>,
     /// The pairs to report. Neighbours ignore it: the code that makes pairs of them must apply it.
     pub pair_filter: PairFilter,
     /// Sets of more members are long: they are not walked when only the best partners are wanted.
@@ -63,15 +67,29 @@ impl<'v> Discovery<'v> {
     /// Prepares an index.
     pub fn new(view: &'v View<'v>, options: DiscoveryOptions) -> Result<Self> {
         let sets = view.sets(options.limits.threads)?;
-        let sets = RankedSets::new(view, &sets, &options.measure, options.max_df);
-        Ok(Self {
+        Ok(Self::of_sets(view, &sets, &[], options))
+    }
+
+    /// `ignored` blots of each content are not in the sets and do not count.
+    fn of_sets(
+        view: &'v View<'v>,
+        sets: &Sets,
+        ignored: &[u32],
+        options: DiscoveryOptions,
+    ) -> Self {
+        let common = CommonSets::of(options.common, view, sets, options.limits.threads);
+        Self {
             view,
-            sets,
+            sets: RankedSets::new(view, sets, &options.measure, &common, ignored),
             options,
+            boilerplate: match common {
+                CommonSets::Boilerplate(boilerplate) => Some(boilerplate),
+                CommonSets::MoreThan(_) => None,
+            },
             pair_filter: PairFilter::default(),
             long_set: LONG_SET_MEMBERS,
             pair_counts: None,
-        })
+        }
     }
 
     /// Prepares an index, ignoring some blots: they count neither as shared nor as blots of a
@@ -84,17 +102,8 @@ impl<'v> Discovery<'v> {
         if left_out.is_empty() {
             return Self::new(view, options);
         }
-        let (sets, of) = view.sets_without(left_out, options.limits.threads)?;
-        let sets =
-            RankedSets::with_ignored_blots(view, &sets, &options.measure, options.max_df, &of);
-        Ok(Self {
-            view,
-            sets,
-            options,
-            pair_filter: PairFilter::default(),
-            long_set: LONG_SET_MEMBERS,
-            pair_counts: None,
-        })
+        let (sets, ignored) = view.sets_without(left_out, options.limits.threads)?;
+        Ok(Self::of_sets(view, &sets, &ignored, options))
     }
 
     /// Prepares an index with pair counts that were made elsewhere. It only finds the best
@@ -104,17 +113,18 @@ impl<'v> Discovery<'v> {
         options: DiscoveryOptions,
         pair_counts: PairCounts,
     ) -> Self {
-        let sets = RankedSets::with_ignored_blots(
+        let sets = RankedSets::new(
             view,
             &pair_counts.long_sets,
             &options.measure,
-            u64::MAX,
+            &CommonSets::NONE,
             &pair_counts.ignored_blots,
         );
         Self {
             view,
             sets,
             options,
+            boilerplate: None,
             pair_filter: PairFilter::default(),
             long_set: 0,
             pair_counts: Some(pair_counts),

@@ -13,7 +13,9 @@
 //! documents of each content.
 
 mod affected;
+mod boilerplate;
 mod clusters;
+mod common_text;
 pub mod compare;
 mod discovery;
 mod duplicate_filter;
@@ -27,7 +29,9 @@ mod scores;
 mod search;
 mod table_rows;
 
+pub use boilerplate::Boilerplate;
 pub use clusters::{Cluster, ClusterDuplicate, KeepRule, clusters};
+pub use common_text::{CommonSets, CommonTextRule};
 pub use discovery::{Discovery, DiscoveryOptions};
 pub use duplicate_filter::{DuplicateDecision, DuplicateFilter};
 pub use gdic::{Gdic, GdicEvidence, GdicOptions, StopWordRule, documents_per_content};

@@ -4,7 +4,10 @@
 //! still be partners are a range of it, and the sets of a content begin with those that few others
 //! have.
 
-use super::scores::{DocumentSize, Measure};
+use super::{
+    common_text::CommonSets,
+    scores::{DocumentSize, Measure},
+};
 use crate::base::ids::{ContentNo, ContentRank, SetNo, SetRank};
 use crate::base::num::{ToF64, ToU32, ToU64, ToUsize};
 use crate::index::{View, posting::Sets};
@@ -30,23 +33,17 @@ pub struct RankedSets {
 }
 
 impl RankedSets {
-    /// Ranks the sets of an index. Ignores blots of more than `max_df` documents: they count
-    /// neither as shared nor as blots of a document.
-    pub fn new(view: &View<'_>, sets: &Sets, measure: &Measure, max_df: u64) -> Self {
-        Self::with_ignored_blots(view, sets, measure, max_df, &[])
-    }
-
-    /// As [`RankedSets::new`], where `ignored` blots of each content are not in the sets and do not
-    /// count.
-    pub fn with_ignored_blots(
+    /// Ranks the sets of an index. Common text counts neither as shared nor as blots of a document;
+    /// `ignored` blots of each content are not in the sets and do not count either.
+    pub fn new(
         view: &View<'_>,
         sets: &Sets,
         measure: &Measure,
-        max_df: u64,
+        common: &CommonSets,
         ignored: &[u32],
     ) -> Self {
-        let order = rarest_first(view, sets, max_df);
-        let sizes = sizes(view, sets, max_df, ignored);
+        let order = rarest_first(view, sets, common);
+        let sizes = sizes(view, sets, common, ignored);
         let mut content_of_rank: Vec<_> = ContentNo::first(sizes.len()).collect();
         content_of_rank.sort_by_key(|content| sizes[content.index()].blots);
         let mut rank_of = vec![ContentRank::default(); content_of_rank.len()];
@@ -267,18 +264,18 @@ fn df(view: &View<'_>, set: &[u32]) -> u64 {
 }
 
 /// The sets that count with their df, sorted by df and number.
-fn rarest_first(view: &View<'_>, sets: &Sets, max_df: u64) -> Vec<(u64, SetNo)> {
+fn rarest_first(view: &View<'_>, sets: &Sets, common: &CommonSets) -> Vec<(u64, SetNo)> {
     let used = SetNo::first(sets.len()).filter(|set| sets.uses()[set.index()] > 0);
     let mut order: Vec<_> = used
         .map(|set| (df(view, sets.get(set)), set))
-        .filter(|&(df, _)| df <= max_df)
+        .filter(|&(df, set)| !common.are_ignored(set, df))
         .collect();
     order.sort_unstable();
     order
 }
 
 /// The size of each content, counting only blots that count.
-fn sizes(view: &View<'_>, sets: &Sets, max_df: u64, ignored: &[u32]) -> Vec<DocumentSize> {
+fn sizes(view: &View<'_>, sets: &Sets, common: &CommonSets, ignored: &[u32]) -> Vec<DocumentSize> {
     let mut sizes: Vec<DocumentSize> = view
         .contents()
         .iter()
@@ -290,24 +287,20 @@ fn sizes(view: &View<'_>, sets: &Sets, max_df: u64, ignored: &[u32]) -> Vec<Docu
         .iter_mut()
         .zip(ignored)
         .for_each(|(size, ignored)| size.blots = size.blots.saturating_sub(*ignored));
-    if max_df == u64::MAX {
+    if common.ignores_nothing() {
         return sizes;
     }
     let (mut shared, mut left_out) = (vec![0_u64; sizes.len()], vec![0_u64; sizes.len()]);
     for (set, &uses) in SetNo::first(sets.len()).zip(sets.uses()) {
-        let is_left_out = df(view, sets.get(set)) > max_df;
+        let is_left_out = common.are_ignored(set, df(view, sets.get(set)));
         for &content in sets.get(set) {
             shared[content.to_usize()] += uses;
             left_out[content.to_usize()] += if is_left_out { uses } else { 0 };
         }
     }
     for (content, size) in sizes.iter_mut().enumerate() {
-        let has_many_copies = view
-            .documents_of(ContentNo::from_index(content))
-            .len()
-            .to_u64()
-            > max_df;
-        let own = if has_many_copies {
+        let copies = view.documents_of(ContentNo::from_index(content)).len();
+        let own = if common.are_copies_ignored(copies.to_u64()) {
             u64::from(size.blots).saturating_sub(shared[content])
         } else {
             0

@@ -24,7 +24,7 @@ fn answer(index: &Index, what: Extract, score: Score, threshold: f64) -> String 
         what,
         score,
         threshold,
-        max_df: None,
+        common: None.into(),
         limits: Limits::new(2, 1 << 20),
     };
     let mut out = Vec::new();
@@ -272,7 +272,7 @@ proptest! {
         let index = crate::extract_oracle::index_of(&dir, &documents);
         let view = View::by_id(&index).unwrap();
         let measure = Measure { score: Score::Inclusion, threshold, selection: None };
-        let mut discovery = Discovery::new(&view, DiscoveryOptions { measure, max_df, limits: Limits::new(2, memory) }).unwrap();
+        let mut discovery = Discovery::new(&view, DiscoveryOptions { measure, common: Some(max_df).into(), limits: Limits::new(2, memory) }).unwrap();
         let expected = rows(&discovery, count, false);
         discovery.long_set = long_set;
         prop_assert_eq!(rows(&discovery, count, true), expected);
@@ -367,7 +367,15 @@ fn long_sets_give_the_table_of_all_pairs_by_counts_and_since() {
     let pairs = dir
         .run(
             "dedup-extract",
-            &["i", "--threshold", "0", "--format", "tsv"],
+            &[
+                "i",
+                "--threshold",
+                "0",
+                "--max-df",
+                "none",
+                "--format",
+                "tsv",
+            ],
         )
         .ok_text();
     for range in 0..2 {

@@ -25,10 +25,13 @@ fn pairs_are_written_as_tsv_and_ndjson() {
         dir.run("dedup-extract", &["i", "--format", "tsv"])
             .ok_text(),
         "a\tb\tshared\ta_in_b\tb_in_a\tscore\n\
+         anthology-review\tlanguages/czech.txt\t53\t0.389706\t0.311765\t0.209486\n\
+         essays/bread.txt\tformats/recipe.html\t77\t0.261905\t0.423077\t0.192982\n\
          essays/gettysburg-telegram.txt\tessays/gettysburg.txt\t265\t1\t1\t1\n\
-         essays/tides-revised.txt\tessays/tides.txt\t281\t0.72987\t0.745358\t0.745358\n\
-         ferry-april\tferry-march\t62\t0.579439\t0.568807\t0.579439\n\
-         ferry-april\tferry-march-reprint\t62\t0.579439\t0.568807\t0.579439\n\
+         essays/harbour-inspection.txt\tessays/tides.txt\t69\t0.223301\t0.183024\t0.111831\n\
+         essays/tides-revised.txt\tessays/tides.txt\t281\t0.72987\t0.745358\t0.5842\n\
+         ferry-april\tferry-march\t62\t0.579439\t0.568807\t0.402597\n\
+         ferry-april\tferry-march-reprint\t62\t0.579439\t0.568807\t0.402597\n\
          ferry-march\tferry-march-reprint\t109\t1\t1\t1\n"
     );
     let json = dir
@@ -87,7 +90,16 @@ fn clusters_name_what_is_dropped_and_why() {
     assert_eq!(
         dir.run(
             "dedup-extract",
-            &["clusters", "i", "--keep", "longest", "--format", "tsv"]
+            &[
+                "clusters",
+                "i",
+                "--score",
+                "containment",
+                "--keep",
+                "longest",
+                "--format",
+                "tsv"
+            ]
         )
         .ok_text(),
         "cluster\tdoc\tkept\tduplicate_of\tshared\tscore\n\
@@ -100,7 +112,17 @@ fn clusters_name_what_is_dropped_and_why() {
          3\tferry-march-reprint\t0\tferry-march\t109\t1\n"
     );
     let shortest = dir
-        .run("dedup-extract", &["clusters", "i", "--keep", "shortest"])
+        .run(
+            "dedup-extract",
+            &[
+                "clusters",
+                "i",
+                "--score",
+                "containment",
+                "--keep",
+                "shortest",
+            ],
+        )
         .ok_text();
     assert_eq!(
         shortest.lines().nth(2),
@@ -157,7 +179,7 @@ fn graphs_are_well_formed() {
     assert_eq!(
         dir.run("dedup-extract", &["graph", "i"]).ok_text(),
         "graph dedup {\n  d0 [label=\"b\" tokens=10];\n  d1 [label=\"say \\\"hi\\\" &amp; <bye>\\\\\" tokens=9];\n  \
-         d0 -- d1 [shared=2 a_in_b=0.666667 b_in_a=1 score=1];\n}\n"
+         d0 -- d1 [shared=2 a_in_b=0.666667 b_in_a=1 score=0.666667];\n}\n"
     );
     let graphml = dir
         .run("dedup-extract", &["graph", "i", "--format", "graphml"])
@@ -318,7 +340,7 @@ fn contradictory_options_are_refused() {
         ),
         (
             &["i", "--threshold", "50"],
-            "dedup-extract: --threshold 50: containment ranges from 0 to 1; did you mean 50%?\n",
+            "dedup-extract: --threshold 50: jaccard ranges from 0 to 1; did you mean 50%?\n",
         ),
         (
             &["table", "i", "--threshold", "7"],
@@ -634,7 +656,7 @@ fn boilerplate_does_not_count() {
     let pairs = |more: &[&str]| {
         dir.run(
             "dedup-extract",
-            &[&["i", "--threshold", "0.1"], more].concat(),
+            &[&["i", "--score", "containment", "--threshold", "0.1"], more].concat(),
         )
         .ok_text()
     };
@@ -645,8 +667,11 @@ fn boilerplate_does_not_count() {
         )
     };
     assert_eq!(
-        dir.run("dedup-extract", &["i", "--threshold", "0.9"])
-            .ok_text(),
+        dir.run(
+            "dedup-extract",
+            &["i", "--score", "containment", "--threshold", "0.9"]
+        )
+        .ok_text(),
         pair(29, "0.90625")
     );
     // Nine windows consist of the licence alone; windows that reach beyond it count.

@@ -223,7 +223,7 @@ fn extracted(
                 what,
                 score,
                 threshold,
-                max_df,
+                common: max_df.into(),
                 limits,
             },
             index,
@@ -432,7 +432,7 @@ fn visited_members(index: &Index, score: Score, threshold: f64) -> (u64, usize) 
         &view,
         DiscoveryOptions {
             measure,
-            max_df: u64::MAX,
+            common: None.into(),
             limits: Limits::new(1, 1 << 30),
         },
     )

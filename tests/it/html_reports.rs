@@ -577,7 +577,11 @@ fn pairs_of_an_index_become_pages() {
     let extract = |arguments: &[&str]| {
         dir.run(
             "dedup-extract",
-            &[arguments, &["my.idx", "--threshold", "0.01"]].concat(),
+            &[
+                arguments,
+                &["my.idx", "--score", "containment", "--threshold", "0.01"],
+            ]
+            .concat(),
         )
     };
     let ran = extract(&["report", "-o", "report"]);

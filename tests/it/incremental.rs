@@ -483,7 +483,7 @@ proptest! {
         let made = PartFiles { documents: dir.path("n"), sets: dir.path("s"), parts: of_ranges("p"), words: of_ranges("/words") };
         commands::build(&options, &settings((0..slices.len()).map(path).collect()), &dir.path("all"), &mut Silent).unwrap();
         let scheme = Index::open(&dir.path("all")).unwrap().scheme;
-        commands::place_parts(&made, &scheme, &dir.path("joined")).unwrap();
+        commands::place_parts(&made, &scheme, None, &dir.path("joined")).unwrap();
         let read = |directory: &Path| (files(directory), fs::read_to_string(directory.join("manifest.json")).unwrap());
         prop_assert_eq!(read(&dir.path("joined")), read(&dir.path("all")));
     }
@@ -505,7 +505,7 @@ proptest! {
         commands::remove(&change(), removed.iter().map(|&number| Ok(id(number))), &directory, &mut Silent).unwrap();
         let index = Index::open(&directory).unwrap();
         let what = Extract::Table { top, rows: RowFormat::new(Format::Ndjson) };
-        let options = ExtractOptions { what, score: Score::Inclusion, threshold, max_df, limits: Limits::new(2, memory) };
+        let options = ExtractOptions { what, score: Score::Inclusion, threshold, common: max_df.into(), limits: Limits::new(2, memory) };
         let (mut one, mut all) = (Vec::new(), Vec::new());
         commands::extract_without(&options, &LeaveOut::default(), &index, &mut one, &mut Silent, &mut |_, _| {}).unwrap();
         let step = StepOptions { of: None, resources: resources(memory) };

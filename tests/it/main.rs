@@ -35,6 +35,7 @@ mod passages_of_ndjson;
 mod pins;
 mod pipeline;
 mod power_loss;
+mod presets;
 mod query;
 mod range_counts;
 mod reading_documents;

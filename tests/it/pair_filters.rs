@@ -40,7 +40,7 @@ fn extracted(
         what,
         score,
         threshold,
-        max_df: None,
+        common: None.into(),
         limits: Limits::new(2, 1 << 16),
     };
     let mut out = Vec::new();

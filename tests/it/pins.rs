@@ -48,7 +48,7 @@ fn table(directory: &Path, since: Option<u64>) -> String {
         what,
         score: Score::Inclusion,
         threshold: 0.1,
-        max_df: None,
+        common: None.into(),
         limits: Limits::new(2, 1 << 20),
     };
     let mut out = Vec::new();

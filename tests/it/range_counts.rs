@@ -67,7 +67,7 @@ impl CountedTable {
                 }),
             score: Score::Inclusion,
             threshold: self.threshold,
-            max_df: self.max_df,
+            common: self.max_df.into(),
             limits: Limits::new(1, MEMORY_BYTES),
         };
         let counts: Vec<_> = counts

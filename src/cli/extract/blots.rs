@@ -21,6 +21,9 @@ pub struct BlotsArgs {
     /// Only blots with X standard deviations more documents than the mean
     #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = parse_number)]
     sigma: Option<f64>,
+    /// What pairs ignores as boilerplate instead: sets of documents, and how many blots they share
+    #[arg(long, conflicts_with_all = ["sigma", "max_df"])]
+    boilerplate: bool,
     #[command(flatten)]
     output: RecordOutputArgs,
     /// Leave out blots of more than N documents
@@ -34,13 +37,17 @@ impl BlotsArgs {
     pub fn run(&self) -> Result<ExitCode, anyhow::Error> {
         let source = self.source.open(PROGRAM, Reading::Never, false)?;
         let options = ExtractOptions {
-            what: Extract::Blots {
-                sigma: self.sigma,
-                format: self.output.format(),
+            what: if self.boilerplate {
+                Extract::Boilerplate(self.output.format())
+            } else {
+                Extract::Blots {
+                    sigma: self.sigma,
+                    format: self.output.format(),
+                }
             },
             score: Score::Containment,
             threshold: Score::Containment.default_threshold(),
-            max_df: self.max_df,
+            common: self.max_df.into(),
             limits: self.source.limits(),
         };
         let output = self.output.file.output.as_deref();

@@ -10,7 +10,7 @@ use super::{
     records::{RecordOutputArgs, tell_what_stays, write_records},
     scoring::{CompareWhichArgs, ScoreArgs, leave_out},
 };
-use crate::commands::{Extract, ExtractOptions};
+use crate::commands::{Cutoff, Extract, ExtractOptions, Preset};
 use clap::Args;
 use std::process::ExitCode;
 
@@ -33,7 +33,8 @@ pub struct ClustersArgs {
 impl ClustersArgs {
     pub fn run(&self) -> Result<ExitCode, anyhow::Error> {
         let source = self.source.open(PROGRAM, Reading::Never, false)?;
-        let (score, threshold) = self.scores.score_and_threshold()?;
+        let preset = Preset::of_index(&source.index)?;
+        let Cutoff { score, threshold } = self.scores.cutoff(preset.clusters)?;
         let options = ExtractOptions {
             what: Extract::Clusters {
                 keep: self.keep.keep(),
@@ -41,7 +42,7 @@ impl ClustersArgs {
             },
             score,
             threshold,
-            max_df: self.excluded.max_df,
+            common: self.excluded.common_text(preset.common),
             limits: self.source.limits(),
         };
         tell_what_stays(&self.source, &source, &self.excluded);

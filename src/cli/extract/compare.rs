@@ -16,7 +16,8 @@ use super::{
 };
 use crate::{
     commands::{
-        CompareMethod, CompareOptions, Extract, ExtractOptions, Observer, PairSlice, compare,
+        CompareMethod, CompareOptions, Cutoff, Extract, ExtractOptions, Observer, PairSlice, TEXT,
+        compare,
     },
     similar::{GdicOptions, Score, StopWordRule, compare::WORTH_A_LOOK},
 };
@@ -187,16 +188,20 @@ impl CompareArgs {
 
     /// Which pairs share enough blots: one, unless something else is said.
     fn blot_options(&self) -> Result<ExtractOptions, anyhow::Error> {
-        let (score, threshold) = if self.scores.is_given() {
-            self.scores.score_and_threshold()?
+        let one_blot = Cutoff {
+            score: Score::S1,
+            threshold: 1.0,
+        };
+        let Cutoff { score, threshold } = if self.scores.is_given() {
+            self.scores.cutoff(TEXT.pairs)?
         } else {
-            (Score::S1, 1.0)
+            one_blot
         };
         Ok(ExtractOptions {
             what: Extract::Pairs(self.output.format()),
             score,
             threshold,
-            max_df: self.max_df,
+            common: self.max_df.into(),
             limits: self.source.limits(),
         })
     }

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{
     commands::{Extract, ExtractOptions, LeaveOut},
+    similar::CommonTextRule,
     similar::Score,
 };
 use clap::Args;
@@ -27,7 +28,7 @@ impl ExactArgs {
             what: Extract::Exact(self.output.format()),
             score: Score::Containment,
             threshold: Score::Containment.default_threshold(),
-            max_df: None,
+            common: CommonTextRule::Counts,
             limits: self.source.limits(),
         };
         let output = self.output.file.output.as_deref();

@@ -11,7 +11,7 @@ use super::{
     scoring::{CompareWhichArgs, ScoreArgs, leave_out},
 };
 use crate::{
-    commands::{Extract, ExtractOptions},
+    commands::{Cutoff, Extract, ExtractOptions, Preset},
     report::GraphFormat,
 };
 use clap::{Args, ValueEnum, builder::PossibleValue};
@@ -46,12 +46,13 @@ impl ValueEnum for GraphFormat {
 impl GraphArgs {
     pub fn run(&self) -> Result<ExitCode, anyhow::Error> {
         let source = self.source.open(PROGRAM, Reading::Never, false)?;
-        let (score, threshold) = self.scores.score_and_threshold()?;
+        let preset = Preset::of_index(&source.index)?;
+        let Cutoff { score, threshold } = self.scores.cutoff(preset.pairs)?;
         let options = ExtractOptions {
             what: Extract::Graph(self.format.unwrap_or(GraphFormat::ALL[0])),
             score,
             threshold,
-            max_df: self.excluded.max_df,
+            common: self.excluded.common_text(preset.common),
             limits: self.source.limits(),
         };
         tell_what_stays(&self.source, &source, &self.excluded);

@@ -87,7 +87,7 @@ const MANUAL: Manual = Manual {
     examples: &[
         (
             "dedup-extract essays/",
-            "Every pair where at least half of the shorter document is in the other",
+            "Every pair that has a tenth of its text in common, boilerplate apart",
         ),
         (
             "dedup-extract my.idx --score jaccard --threshold 80% --format tsv",
@@ -193,12 +193,24 @@ const MANUAL: Manual = Manual {
         (
             "THRESHOLDS",
             &[
-                "Most people would call a document a copy if half of the smaller one is shared. The default thresholds of s1 to s4 are those with which Bernstein and Zobel (2005) found the most pairs of Linux documentation with the fewest errors. \
+                "By default, the score is jaccard and the threshold 0.1: of all text that one or both documents have, boilerplate apart, a tenth is in both. That finds versions of a document that was edited for years. For clusters the threshold is 0.5, as a cluster names \
+                 one document of which the others are duplicates. An index that was made with a preset (dedup-index build --preset) has its own score and threshold; see PRESETS in dedup(7).",
+                "To find short documents in long ones, use --score containment: shared text ÷ text of the shorter document, 0.5 or more. The default thresholds of s1 to s4 are those with which Bernstein and Zobel (2005) found the most pairs of Linux documentation with the fewest errors. \
                  A pair has at least one blot in common, even at threshold 0.",
-                "--exclude-text, --exclude-index and --max-df leave out boilerplate: such blots count neither as shared nor as blots of a document. NDJSON then starts with a header line: dedup, version, scheme, \
+                "--exclude-text, --exclude-index and --max-df N leave out text: such blots count neither as shared nor as blots of a document. NDJSON then starts with a header line: dedup, version, scheme, \
                  max_df, exclude, exclude_index.",
                 "--base takes files and directories; words of base text also count neither in passages nor in shares. The header then has the field base.",
-                "--max-df is off by default: text that many documents share is slow to compare only if it can reach the threshold.",
+            ],
+        ),
+        (
+            "BOILERPLATE",
+            &[
+                "Licences, navigation and skeletons of pages make documents similar that have nothing else in common. pairs, clusters, graph and report do not count such text (--max-df auto), say how much they ignored, and compute everything else exactly, as if it were not there. --max-df none counts all text.",
+                "Boilerplate is found in the collection itself. A set of documents are near copies if its documents, two by two, have 70 % of their text in common; text that more documents have than the set does not count in this. Text of up to five documents is no boilerplate, nor is text of near copies. \
+                 Of all that text, at least 95 % is in sets of at most n documents, and n is 5 or more: other text of more than n documents is boilerplate. In five releases of a manual n is 5, in twenty releases 20, as most text is in as many documents as there are releases. \
+                 In a collection of fewer than 100 documents nothing is boilerplate.",
+                "dedup-extract blots --boilerplate SOURCE lists what was found: df (the number of documents), blots (how many they share) and docs (the first five of them), those with the most text first. dedup-extract passages shows the text itself.",
+                "The tables of table, the answers of dedup-query and what clean removes count all text, unless --max-df N is given.",
             ],
         ),
         ("TEXTS", &[TEXTS]),

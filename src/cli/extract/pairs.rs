@@ -16,8 +16,8 @@ use super::{
 use crate::{
     base::error::Result,
     commands::{
-        Extract, ExtractOptions, LeaveOut, Observer, PassageOptions, extract_aligned,
-        extract_passages,
+        Cutoff, Extract, ExtractOptions, LeaveOut, Observer, PassageOptions, Preset,
+        extract_aligned, extract_passages,
     },
     report::{Format, PanXmlDirectory},
 };
@@ -90,7 +90,8 @@ impl PairsArgs {
             Reading::Never
         };
         let source = self.source.open(PROGRAM, reading, false)?;
-        let (score, threshold) = self.scores.score_and_threshold()?;
+        let preset = Preset::of_index(&source.index)?;
+        let Cutoff { score, threshold } = self.scores.cutoff(preset.pairs)?;
         let options = ExtractOptions {
             what: Extract::Pairs(match self.format {
                 Some(PairFormat::Records(format)) => format,
@@ -98,7 +99,7 @@ impl PairsArgs {
             }),
             score,
             threshold,
-            max_df: self.excluded.max_df,
+            common: self.excluded.common_text(preset.common),
             limits: self.source.limits(),
         };
         let leave_out = leave_out(&self.excluded, self.which.pairs());

@@ -95,7 +95,8 @@ pub fn with_bar<D>(
     work: impl FnOnce(&mut Complaints, &mut dyn FnMut(u64, u64)) -> error::Result<D>,
 ) -> error::Result<D> {
     let bar = counting_bar(args.common.quiet, "documents");
-    let mut complaints = Complaints::new(PROGRAM.to_owned(), args.is_silent());
+    let mut complaints =
+        Complaints::new(PROGRAM.to_owned(), args.is_silent()).quiet(args.common.quiet);
     let done = work(&mut complaints, &mut |done, all| {
         bar.set_length(all);
         bar.set_position(done);

@@ -14,7 +14,10 @@ use super::{
 };
 use crate::{
     base::error::Result,
-    commands::{Extract, ExtractOptions, Observer, PassageOptions, ReportOptions, write_report},
+    commands::{
+        Cutoff, Extract, ExtractOptions, Observer, PassageOptions, Preset, ReportOptions,
+        write_report,
+    },
     report::Format,
 };
 use clap::Args;
@@ -49,12 +52,13 @@ pub struct ReportArgs {
 impl ReportArgs {
     pub fn run(&self) -> Result<ExitCode, anyhow::Error> {
         let source = self.source.open(PROGRAM, Reading::ById, false)?;
-        let (score, threshold) = self.scores.score_and_threshold()?;
+        let preset = Preset::of_index(&source.index)?;
+        let Cutoff { score, threshold } = self.scores.cutoff(preset.pairs)?;
         let options = ExtractOptions {
             what: Extract::Pairs(Format::Ndjson),
             score,
             threshold,
-            max_df: self.excluded.max_df,
+            common: self.excluded.common_text(preset.common),
             limits: self.source.limits(),
         };
         tell_what_stays(&self.source, &source, &self.excluded);

@@ -3,11 +3,11 @@
 use super::super::{
     args::MORE,
     exclusions::{ExcludeArgs, GroupArgs},
-    threshold::Threshold,
+    threshold::{Threshold, cutoff, score_named},
     value_help::{score_help, score_names, threshold_help},
 };
 use crate::{
-    commands::{LeaveOut, NewDocuments, WantedPairs},
+    commands::{Cutoff, LeaveOut, NewDocuments, WantedPairs},
     index::Since,
     similar::Score,
 };
@@ -19,21 +19,16 @@ use std::path::PathBuf;
 pub struct ScoreArgs {
     #[arg(long, help = score_names(), value_name = "SCORE", hide_possible_values = true, value_parser = PossibleValuesParser::new(Score::NAMES.map(|(name, ..)| name)), long_help = score_help())]
     pub score: Option<String>,
-    /// The least score that counts, such as 0.5 or 50% [default: 0.5]
+    /// The least score that counts, such as 0.5 or 50% [default: that of the preset, 0.1]
     #[arg(long, value_name = "X|P%", long_help = threshold_help(), allow_negative_numbers = true)]
     pub threshold: Option<Threshold>,
 }
 
 impl ScoreArgs {
-    /// The score, and the least value that counts.
-    pub fn score_and_threshold(&self) -> Result<(Score, f64), anyhow::Error> {
-        let named = |row: &&(&str, Score)| Some(row.0) == self.score.as_deref();
-        let score = Score::NAMES
-            .iter()
-            .map(|row| (row.0, row.1))
-            .find(|row| named(&row))
-            .map_or(Score::Containment, |row| row.1);
-        threshold_of(score, self.threshold).map(|threshold| (score, threshold))
+    /// The score, and the least value that counts; `default` if no flag says otherwise.
+    pub fn cutoff(&self, default: Cutoff) -> Result<Cutoff, anyhow::Error> {
+        let score = score_named(self.score.as_deref(), default.score);
+        cutoff(score, self.threshold, default, score.default_threshold())
     }
 
     pub fn is_given(&self) -> bool {

@@ -51,7 +51,7 @@ impl TableArgs {
             what: self.what(&source.index)?,
             score: Score::Inclusion,
             threshold: threshold_of(Score::Inclusion, self.threshold)?,
-            max_df: self.excluded.max_df,
+            common: self.excluded.max_df()?.into(),
             limits: self.source.limits(),
         };
         let output = self.output.file.output.as_deref();

@@ -6,7 +6,7 @@ use super::super::{
 };
 use crate::{
     base::{error::Result, parallel::Limits},
-    commands::{Observer, PassageOptions, Settings},
+    commands::{Observer, PassageOptions, Preset, Settings},
 };
 use std::path::PathBuf;
 
@@ -58,7 +58,14 @@ impl AlignedTexts<'_> {
             ..self.args.settings(Vec::new(), false)
         };
         let passages = passages.of_index(&self.source.index)?;
-        self.passage
-            .apply(&self.excluded.base, passages, true, &settings, watch)
+        let preset = Preset::of_index(&self.source.index)?;
+        self.passage.apply(
+            preset,
+            &self.excluded.base,
+            passages,
+            true,
+            &settings,
+            watch,
+        )
     }
 }

@@ -18,6 +18,7 @@ use super::{
     Manual, Tool,
     generate::{What, examples},
     main_of, missing_verb,
+    value_help::preset_table,
 };
 use clap::{Args, Parser, Subcommand};
 pub use resources::ResourceArgs;
@@ -162,6 +163,12 @@ const MANUAL: Manual = Manual {
 
 impl Tool for Arguments {
     const MANUAL: Manual = MANUAL;
+
+    fn adjust(command: clap::Command) -> clap::Command {
+        command.mut_subcommand("build", |build| {
+            build.mut_arg("preset", |flag| flag.help(preset_table()))
+        })
+    }
 
     fn generate(&self) -> Option<What> {
         self.generate

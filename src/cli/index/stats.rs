@@ -42,6 +42,9 @@ fn stats_table(stats: &Stats) -> String {
         .map(|(name, generation)| format!("{name} {generation}"))
         .collect();
     let mut table = format!("{:24}{}\n", "scheme", stats.scheme);
+    if let Some(preset) = &stats.preset {
+        table += &format!("{:24}{preset}\n", "preset");
+    }
     for (name, value) in [
         ("generation", stats.generation),
         ("segments", stats.segments),

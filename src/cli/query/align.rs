@@ -13,7 +13,8 @@ use crate::{
     align,
     blot::K,
     commands::{
-        Observer, PairsOptions, PassageOptions, QueryOutcome, Settings, align_pairs, default_window,
+        Observer, PairsOptions, PassageOptions, QueryOutcome, Settings, TEXT, align_pairs,
+        default_window,
     },
     text::{stream::Form, token::Tokenization},
 };
@@ -107,9 +108,10 @@ impl AlignArgs {
         watch: &mut dyn Observer,
     ) -> Result<QueryOutcome, anyhow::Error> {
         let passages = self.passage_options(settings);
+        let preset = self.tokens.preset.unwrap_or(&TEXT);
         let passages = self
             .passage
-            .apply(&self.base, passages, false, settings, watch)?;
+            .apply(preset, &self.base, passages, false, settings, watch)?;
         let title = match (&self.pairs, &self.a, &self.b) {
             (None, Some(a), Some(b)) => format!("{} and {}", a.display(), b.display()),
             _ if list.as_os_str() == "-" => "these pairs".to_owned(),

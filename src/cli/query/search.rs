@@ -7,15 +7,15 @@ use super::{
         output::Output,
         shared_only::{tell_not_excluded, tell_unseen},
         source::{MakingArgs, Reading, Source, ensure_exists, is_index},
-        threshold::Threshold,
-        value_help::{format_names, score_help, score_names},
+        threshold::{Threshold, cutoff, score_named},
+        value_help::{format_names, query_score_names, score_help},
         watched,
     },
     PROGRAM, VERBS, found_code,
 };
 use crate::{
     align,
-    commands::{AnswerFormat, PassageOptions, QueryOptions, query},
+    commands::{AnswerFormat, Cutoff, PassageOptions, Preset, QueryOptions, query},
     report::Format,
     similar::Score,
     text::stream::Form,
@@ -48,19 +48,13 @@ pub struct SearchArgs {
     /// The best N documents for each DOC [default: 10]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     top: Option<u32>,
-    #[arg(long, help = score_names(), value_name = "SCORE", hide_possible_values = true, hide_default_value = true, default_value = "containment", value_parser = PossibleValuesParser::new(Score::NAMES.map(|(name, ..)| name)), long_help = score_help())]
-    score: String,
-    /// The least score that counts, such as 0.5 or 50% [default: 0]
+    #[arg(long, help = query_score_names(), value_name = "SCORE", hide_possible_values = true, value_parser = PossibleValuesParser::new(Score::NAMES.map(|(name, ..)| name)), long_help = score_help())]
+    score: Option<String>,
+    /// The least score that counts, such as 0.5 or 50% [default: 0, or that of the preset]
     ///
     /// A document that is found has at least one blot in common.
-    #[arg(
-        long,
-        value_name = "X|P%",
-        default_value = "0",
-        hide_default_value = true,
-        allow_negative_numbers = true
-    )]
-    threshold: Threshold,
+    #[arg(long, value_name = "X|P%", allow_negative_numbers = true)]
+    threshold: Option<Threshold>,
     #[arg(
         long,
         help = format_names(),
@@ -94,8 +88,9 @@ pub struct SearchArgs {
 
 impl SearchArgs {
     pub fn run(&self) -> Result<ExitCode, anyhow::Error> {
-        let mut options = self.options()?;
         let source = self.open()?;
+        let preset = Preset::of_index(&source.index)?;
+        let mut options = self.options(preset)?;
         options.compares_paths = source.is_made;
         if !self.common.quiet && !source.is_made {
             self.report_limits(&source)?;
@@ -112,6 +107,7 @@ impl SearchArgs {
                     ..passages.of_index(index)?
                 };
                 options.passages = Some(self.passage.apply(
+                    preset,
                     &self.excluded.base,
                     passages,
                     false,
@@ -168,17 +164,15 @@ impl SearchArgs {
         Ok(())
     }
 
-    fn options(&self) -> Result<QueryOptions, anyhow::Error> {
-        let score = Score::NAMES
-            .iter()
-            .find(|row| row.0 == self.score)
-            .map_or(Score::Containment, |row| row.1);
+    fn options(&self, preset: &Preset) -> Result<QueryOptions, anyhow::Error> {
+        let score = score_named(self.score.as_deref(), preset.query.score);
+        let Cutoff { threshold, .. } = cutoff(score, self.threshold, preset.query, 0.0)?;
         Ok(QueryOptions {
             blots: self.making.blots.options(&self.making.tokens),
             score,
-            threshold: self.threshold.of_score(score)?,
+            threshold,
             top: self.top.unwrap_or(10) as usize,
-            max_df: self.excluded.max_df,
+            max_df: self.excluded.max_df()?,
             exclude: self.excluded.exclude_text.clone(),
             exclude_indexes: self.excluded.exclude_index.clone(),
             base: self.excluded.base.base.clone(),

@@ -1,9 +1,6 @@
 //! The tasks that write the files of the corpus again: deciding for all documents, writing a slice, and placing all files.
 
-use super::{
-    execute::{NoObserver, write_atomically},
-    gather::input_of,
-};
+use super::{execute::write_atomically, gather::input_of};
 use crate::{
     base::{
         error::{Error, Place, Problem, Result},
@@ -15,8 +12,8 @@ use crate::{
     cluster::plan::{CleanPlan, Plan, PlanOptions, fates_name},
     commands::{
         BuildOptions, BuildRecord, CleanAccount, CleanOptions, CleanRecords, Cleaned, Collection,
-        LeaveOut, Observer, Settings, Shard, ShardList, ShardWriter, SliceFates, StepOptions,
-        WrittenShards, build, decide_fates, split_fates,
+        LeaveOut, NoObserver, Observer, Settings, Shard, ShardList, ShardWriter, SliceFates,
+        StepOptions, WrittenShards, build, decide_fates, split_fates,
     },
     index::{Index, Resources},
     report::PackedRecords,

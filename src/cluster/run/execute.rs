@@ -9,12 +9,12 @@ use crate::cluster::{
 };
 use crate::{
     base::{
-        error::{Error, Problem, Result},
+        error::{Error, Result},
         files::{self, durable},
         parallel::Limits,
     },
     commands::{
-        BuildOptions, CountRange, Extract, ExtractOptions, LeaveOut, Observer, RunsOptions,
+        BuildOptions, CountRange, Extract, ExtractOptions, LeaveOut, NoObserver, RunsOptions,
         StepOptions, build_runs, commit_staged, count_range, extract_counted, extract_without,
         finish_part, join_sets, number_documents, reduce_range, stage_base, stage_ranges,
     },
@@ -301,7 +301,7 @@ fn extract_options(table: &TableOptions, since: Option<u64>, memory_bytes: u64) 
         what,
         score: Score::Inclusion,
         threshold: table.threshold,
-        max_df: table.max_df,
+        common: table.max_df.into(),
         limits: Limits::new(1, memory_bytes),
     }
 }
@@ -331,12 +331,4 @@ pub(super) fn write_atomically(
     file.as_file().sync_all().map_err(failed)?;
     file.persist(path).map_err(|error| failed(error.error))?;
     durable::sync_dir(durable::parent_of(path))
-}
-
-/// Problems are kept in the record of the output, and nothing else is reported while a task runs.
-pub(super) struct NoObserver;
-
-impl Observer for NoObserver {
-    fn problem(&mut self, _: &Problem) {}
-    fn progress(&mut self, _: u64, _: u64) {}
 }

@@ -56,7 +56,8 @@ pub fn gather_index(plan: &Plan, run: &Path, files: &GatheredFiles, output: &Pat
     if let Some(base) = &files.base {
         return stage_changes(&part_files, &run.join(base), output);
     }
-    place_parts(&part_files, &scheme, output)?;
+    let preset = plan.options.blots.preset.as_deref();
+    place_parts(&part_files, &scheme, preset, output)?;
     let owners = plan.ranges.iter().map(|range| range.host);
     write_owners(output, owners, &plan.hosts)
 }

@@ -30,6 +30,9 @@ pub struct BlotOptions {
     pub bits: Option<u8>,
     /// Which blots are kept.
     pub select: Option<SelectScheme>,
+    /// The name of the preset that an index of these blots keeps; see [`crate::commands::Preset`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preset: Option<String>,
 }
 
 impl BlotOptions {
@@ -188,6 +191,7 @@ impl BlotOptions {
             interleave,
             bits,
             select,
+            preset: self.preset.clone(),
         }
     }
 }

@@ -30,7 +30,7 @@ pub fn write_blots(
 ) -> Result<()> {
     let counts = counts(view)?;
     let least = least_df(&counts, sigma).max(2);
-    let most = options.max_df.unwrap_or(u64::MAX);
+    let most = options.common.max_df().unwrap_or(u64::MAX);
     let writer = BlotWriter {
         view,
         bits,

@@ -1,6 +1,7 @@
 //! The verbs of dedup-extract: what documents of an index have in common.
 
 mod blots;
+mod boilerplate;
 mod clean;
 mod clusters;
 mod compare;
@@ -35,7 +36,7 @@ use crate::{
     },
     blot::select,
     commands::{
-        BlotOptions, Observer, Settings,
+        BlotOptions, NoObserver, Observer, Settings,
         blot::DocumentBlotter,
         excluded_text::{blots_of_files, open_reference},
         passage_options::PassageOptions,
@@ -46,7 +47,10 @@ use crate::{
         Format, GraphFormat, Ndjson, Sink,
         records::{AlignedPair, ExtractHeader},
     },
-    similar::{Discovery, DiscoveryOptions, KeepRule, Measure, PairCounts, RecomputedPairs, Score},
+    similar::{
+        CommonTextRule, Discovery, DiscoveryOptions, KeepRule, Measure, PairCounts,
+        RecomputedPairs, Score,
+    },
     text::{corpus, scheme::SelectScheme, stream::Form},
 };
 use std::{io::Write, path::PathBuf};
@@ -83,6 +87,8 @@ pub enum Extract {
     Exact(Format),
     /// The pairs as a graph.
     Graph(GraphFormat),
+    /// What is taken for boilerplate: sets of documents, those with the most text first.
+    Boilerplate(Format),
     /// Blots by falling df.
     Blots {
         /// If set: only blots whose df is at least this many standard deviations above the mean.
@@ -120,8 +126,8 @@ pub struct ExtractOptions {
     pub score: Score,
     /// The least score of a pair.
     pub threshold: f64,
-    /// Blots of more documents do not count.
-    pub max_df: Option<u64>,
+    /// Which text is too common to count.
+    pub common: CommonTextRule,
     /// The number of threads, and the memory to aim at. An index needs some memory in any case: its sets, and about a hundred bytes and the id for each document.
     pub limits: Limits,
 }
@@ -129,7 +135,9 @@ pub struct ExtractOptions {
 impl ExtractOptions {
     fn is_ndjson(&self) -> bool {
         match self.what {
-            Extract::Pairs(format) | Extract::Exact(format) => format == Format::Ndjson,
+            Extract::Pairs(format) | Extract::Exact(format) | Extract::Boilerplate(format) => {
+                format == Format::Ndjson
+            }
             Extract::Table { rows, .. } | Extract::TableSince { rows, .. } => {
                 rows.format == Format::Ndjson
             }
@@ -183,7 +191,7 @@ impl LeaveOut {
         index: &Index,
         out: &mut impl Write,
     ) -> Result<()> {
-        if !options.is_ndjson() || (options.max_df.is_none() && self.is_empty()) {
+        if !options.is_ndjson() || (options.common.max_df().is_none() && self.is_empty()) {
             return Ok(());
         }
         let header = ExtractHeader {
@@ -191,7 +199,7 @@ impl LeaveOut {
             dedup: "extract",
             exclude: &self.files,
             exclude_index: &self.indexes,
-            max_df: options.max_df,
+            max_df: options.common.max_df(),
             scheme: &index.manifest.scheme,
             version: 1,
         };
@@ -206,7 +214,7 @@ impl LeaveOut {
         index: &Index,
         limits: Limits,
         observer: &mut dyn Observer,
-        work: impl FnOnce(&Without<'_>) -> Result<T>,
+        work: impl FnOnce(&Without<'_>, &mut dyn Observer) -> Result<T>,
     ) -> Result<(T, u64)> {
         let blots = DocumentBlotter::for_comparison(&BlotOptions::default(), index)?;
         let settings = Settings {
@@ -227,13 +235,16 @@ impl LeaveOut {
         let views = references.iter().map(View::of).collect::<Result<_>>()?;
         let (pairs, unknown) = self.pairs.read(index, observer)?;
         Ok((
-            work(&Without {
-                text: ExcludedBlots {
-                    blots: found,
-                    views,
+            work(
+                &Without {
+                    text: ExcludedBlots {
+                        blots: found,
+                        views,
+                    },
+                    pairs,
                 },
-                pairs,
-            })?,
+                observer,
+            )?,
             unknown,
         ))
     }
@@ -246,7 +257,14 @@ pub fn extract(
     out: &mut impl Write,
     progress: &mut Progress<'_>,
 ) -> Result<()> {
-    extract_from(options, &Without::default(), index, out, progress)
+    extract_from(
+        options,
+        &Without::default(),
+        index,
+        out,
+        &mut NoObserver,
+        progress,
+    )
 }
 
 /// As [`extract`], without some text and some pairs; the first line of NDJSON names the text that was left out. Returns the number of listed ids that the index does not have.
@@ -259,8 +277,8 @@ pub fn extract_without(
     progress: &mut Progress<'_>,
 ) -> Result<u64> {
     leave_out.put_header(options, index, out)?;
-    let ((), unknown) = leave_out.with(index, options.limits, observer, |without| {
-        extract_from(options, without, index, out, progress)
+    let ((), unknown) = leave_out.with(index, options.limits, observer, |without, observer| {
+        extract_from(options, without, index, out, observer, progress)
     })?;
     Ok(unknown)
 }
@@ -275,7 +293,7 @@ pub fn extract_counted(
 ) -> Result<()> {
     let (top, rows) = match options.what {
         Extract::Table { top, rows } => (top, rows),
-        Extract::TableSince { .. } if options.max_df.is_none() => {
+        Extract::TableSince { .. } if options.common.counts() => {
             return write_incremental_changes(options, Some(counts), index, out, progress);
         }
         _ => {
@@ -287,7 +305,7 @@ pub fn extract_counted(
         }
     };
     LeaveOut::default().put_header(options, index, out)?;
-    let (view, max_df) = (View::by_id(index)?, options.max_df.unwrap_or(u64::MAX));
+    let (view, max_df) = (View::by_id(index)?, options.common.max_df());
     let measure = Measure {
         score: Score::Inclusion,
         threshold: options.threshold,
@@ -298,14 +316,14 @@ pub fn extract_counted(
         &index.manifest.checksum(),
         counts,
         &measure,
-        max_df,
+        max_df.unwrap_or(u64::MAX),
         options.limits.memory_bytes / 2,
     )?;
     let discovery = Discovery::from_pair_counts(
         &view,
         DiscoveryOptions {
             measure,
-            max_df,
+            common: options.common,
             limits: options.limits,
         },
         counted,
@@ -328,8 +346,8 @@ pub fn extract_passages(
     let texts = TextCache::new(passages, index, 4 * options.limits.threads);
     let view = View::by_id(index)?;
     let format = options.pair_format();
-    let ((), unknown) = leave_out.with(index, options.limits, observer, |without| {
-        let discovery = discovery(options, without, index, &view)?;
+    let ((), unknown) = leave_out.with(index, options.limits, observer, |without, observer| {
+        let discovery = discovery(options, without, index, &view, observer)?;
         pairs::write_aligned(&discovery, &texts, format, out, progress)
     })?;
     Ok(unknown + texts.report_unread(observer))
@@ -348,8 +366,8 @@ pub fn extract_aligned(
 ) -> Result<u64> {
     let texts = TextCache::new(passages, index, 4 * options.limits.threads);
     let view = View::by_id(index)?;
-    let ((), unknown) = leave_out.with(index, options.limits, observer, |without| {
-        let discovery = discovery(options, without, index, &view)?;
+    let ((), unknown) = leave_out.with(index, options.limits, observer, |without, observer| {
+        let discovery = discovery(options, without, index, &view, observer)?;
         pairs::for_each_aligned(&discovery, &texts, sink, progress)
     })?;
     Ok(unknown + texts.report_unread(observer))
@@ -360,14 +378,18 @@ fn extract_from(
     without: &Without<'_>,
     index: &Index,
     out: &mut impl Write,
+    observer: &mut dyn Observer,
     progress: &mut Progress<'_>,
 ) -> Result<()> {
     let view = View::by_id(index)?;
-    let discovery = |index: &Index, view| discovery(options, without, index, view);
+    let mut discovery = |index: &Index, view| discovery(options, without, index, view, observer);
     match options.what {
         Extract::Exact(format) => exact::write_exact(&view, format, out),
         Extract::Blots { sigma, format } => {
             blots::write_blots(&view, index.scheme.bits, sigma, options, format, out)
+        }
+        Extract::Boilerplate(format) => {
+            boilerplate::write_boilerplate(&view, options.limits.threads, format, out)
         }
         Extract::Pairs(format) => {
             pairs::write_pairs(&discovery(index, &view)?, format, out, progress)
@@ -376,7 +398,7 @@ fn extract_from(
             table::write_table(&discovery(index, &view)?, top, rows, out, progress)
         }
         Extract::TableSince { .. }
-            if options.max_df.is_none() && without.text.is_empty() && without.pairs.is_empty() =>
+            if options.common.counts() && without.text.is_empty() && without.pairs.is_empty() =>
         {
             write_incremental_changes(options, None, index, out, progress)
         }
@@ -397,7 +419,7 @@ fn extract_from(
                 old,
                 new,
                 top,
-                compares_all: options.max_df.is_some() || !text.is_empty(),
+                compares_all: !options.common.counts() || !text.is_empty(),
             };
             table::full_diff::write_changes(&tables, rows, out, progress)
         }
@@ -450,9 +472,13 @@ fn discovery<'v>(
     without: &Without<'_>,
     index: &Index,
     view: &'v View<'v>,
+    observer: &mut dyn Observer,
 ) -> Result<Discovery<'v>> {
-    Ok(discovery_of_text(options, &without.text, index, view)?
-        .with_pair_filter(without.pairs.pair_filter(index, view)?))
+    let discovery = discovery_of_text(options, &without.text, index, view)?;
+    if let Some(boilerplate) = &discovery.boilerplate {
+        observer.boilerplate(boilerplate);
+    }
+    Ok(discovery.with_pair_filter(without.pairs.pair_filter(index, view)?))
 }
 
 fn discovery_of_text<'v>(
@@ -479,7 +505,7 @@ fn discovery_of_text<'v>(
         view,
         DiscoveryOptions {
             measure,
-            max_df: options.max_df.unwrap_or(u64::MAX),
+            common: options.common,
             limits: options.limits,
         },
     )

@@ -87,13 +87,14 @@ pub fn write_report(
     progress: &mut Progress<'_>,
 ) -> Result<ReportSummary> {
     let view = View::by_id(index)?;
-    let ((best, pairs), unknown) = leave_out.with(index, options.limits, observer, |without| {
-        best_pairs(
-            &discovery(options, without, index, &view)?,
-            pages.top,
-            progress,
-        )
-    })?;
+    let ((best, pairs), unknown) =
+        leave_out.with(index, options.limits, observer, |without, observer| {
+            best_pairs(
+                &discovery(options, without, index, &view, observer)?,
+                pages.top,
+                progress,
+            )
+        })?;
     let texts = TextCache::new(&pages.passages, index, 4 * options.limits.threads);
     let notes = pages.passages.notes("the first text");
     let mut directory = Directory::create(&pages.directory, &pages.title, &notes)?;

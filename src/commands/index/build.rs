@@ -189,7 +189,10 @@ fn build_as<K: Key>(
     let (builder, summary) = gather::<K>(options, settings, source, blots, observer, |_| {})?;
     let summary = summary.ensure_documents(settings)?;
     ensure_some_read(&summary, builder.is_empty())?;
-    let manifest = first_manifest(&scheme, options.dictionary);
+    let manifest = Manifest {
+        preset: options.blots.preset.clone(),
+        ..first_manifest(&scheme, options.dictionary)
+    };
     let (segment, numbers, _) = builder.write(&SegmentFiles {
         directory,
         name: &Manifest::segment_name(1),

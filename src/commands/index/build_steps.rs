@@ -505,7 +505,12 @@ pub struct PartFiles {
 }
 
 /// Assembles an index: verifies the files, then links them where that is possible, and else copies them.
-pub fn place_parts(files: &PartFiles, scheme: &BlotScheme, output: &Path) -> Result<()> {
+pub fn place_parts(
+    files: &PartFiles,
+    scheme: &BlotScheme,
+    preset: Option<&str>,
+    output: &Path,
+) -> Result<()> {
     atomic_dir::create(output, |directory| {
         write_new(directory, || {
             let segment = place_segment(files, 1, directory)?;
@@ -516,6 +521,7 @@ pub fn place_parts(files: &PartFiles, scheme: &BlotScheme, output: &Path) -> Res
                     generation: 1,
                     numbers,
                     dictionary,
+                    preset: preset.map(str::to_owned),
                     segments: vec![segment],
                     ..Manifest::new(scheme)
                 },

@@ -3,7 +3,7 @@
 use crate::base::num::ToU64;
 use crate::{
     base::error::{Problem, Result},
-    commands::{DocumentStage, Observer, Settings, StageOutput, run},
+    commands::{DocumentStage, NoObserver, Settings, StageOutput, run},
     text::corpus::{InputDocument, Source},
 };
 use std::collections::HashSet;
@@ -19,6 +19,7 @@ pub fn find_ids(
         &SizeStage,
         source,
         settings,
+        // Problems were reported when the slice was read.
         &mut NoObserver,
         |DocumentSizes(sizes), found| {
             for ((id, place), bytes) in found.into_iter().zip(sizes) {
@@ -65,12 +66,4 @@ impl StageOutput for DocumentSizes {
     fn weight(&self) -> u64 {
         size_of_val(&self.0[..]).to_u64()
     }
-}
-
-/// Ignores problems, which were reported when the slice was read.
-struct NoObserver;
-
-impl Observer for NoObserver {
-    fn problem(&mut self, _: &Problem) {}
-    fn progress(&mut self, _: u64, _: u64) {}
 }

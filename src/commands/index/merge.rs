@@ -157,6 +157,7 @@ fn join(
         generation: 1,
         changes: [1, 1],
         scheme: &indexes[0].scheme,
+        preset: indexes[0].manifest.preset.as_deref(),
         parts: shape.parts,
         range: shape.range.clone(),
     };
@@ -235,6 +236,7 @@ fn join_parts(
         generation: first.manifest.generation,
         changes: first.manifest.segments[0].changes,
         scheme: &first.scheme,
+        preset: first.manifest.preset.as_deref(),
         parts,
         range: None,
     };

@@ -37,6 +37,7 @@ pub fn split(directory: &Path, parts: u32, output: &Path, resources: &Resources)
             generation: index.manifest.generation,
             changes: [first.changes[0], last.changes[1]],
             scheme: &index.scheme,
+            preset: index.manifest.preset.as_deref(),
             parts: 1,
             range: Some(range),
         };

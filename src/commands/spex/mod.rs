@@ -61,6 +61,8 @@ pub struct SpexOptions {
     pub select: SelectScheme,
     /// Also find chunks that occur several times in one document only.
     pub within: bool,
+    /// The name of the preset that the index keeps.
+    pub preset: Option<String>,
     /// Memory, threads and temporary files for the steps after counting.
     pub resources: Resources,
 }
@@ -192,6 +194,7 @@ pub fn spex_add(
         };
         let options = SpexOptions {
             select: scheme.select.clone(),
+            preset: index.manifest.preset.clone(),
             ..options.clone()
         };
         let parts = SegmentFiles::parts(segments.first().map_or(1, |segment| segment.parts))?;
@@ -438,6 +441,7 @@ impl SpexRun {
             generation,
             state: self.state.clone(),
             texts,
+            preset: options.preset.clone(),
             ..Manifest::new(&self.scheme)
         };
         let (segment, numbers, _) = builder.write(&SegmentFiles {

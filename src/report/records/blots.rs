@@ -20,6 +20,17 @@ pub struct BlotRecord<'r> {
     pub docs: Vec<&'r str>,
 }
 
+/// Text that was taken for boilerplate: the blots that the same documents have.
+#[derive(Debug, Default, Serialize)]
+pub struct BoilerplateRecord<'r> {
+    /// The number of documents.
+    pub df: u64,
+    /// The number of blots.
+    pub blots: u64,
+    /// The first few documents.
+    pub docs: Vec<&'r str>,
+}
+
 /// A document that has a blot, and the text of the blot there.
 #[derive(Debug, Serialize)]
 pub struct BlotText<'r> {

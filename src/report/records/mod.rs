@@ -13,8 +13,8 @@ mod passages;
 mod query;
 
 pub use blots::{
-    BlotPosting, BlotRecord, BlotText, ChunkDocument, ChunkRecord, DictionaryWord, SharedBlot,
-    hex_blot,
+    BlotPosting, BlotRecord, BlotText, BoilerplateRecord, ChunkDocument, ChunkRecord,
+    DictionaryWord, SharedBlot, hex_blot,
 };
 pub use clean::{CutPassage, CutRecord, DropReason, DroppedDocument, KeepNote};
 pub use graph::{GraphEdge, GraphElement, GraphNode};

@@ -99,7 +99,7 @@ impl CleanArgs {
     ) -> Result<ExitCode, anyhow::Error> {
         shards.ensure_apart(&input.settings.corpus.paths, target)?;
         let own: Vec<_> = self.record_files().cloned().collect();
-        let described = fingerprint(&self.described(input), shards, input.spool.as_ref());
+        let described = fingerprint(&self.described(input)?, shards, input.spool.as_ref());
         let mut state = RunState::open(target, described, &own)?;
         match self.run_steps(input, shards, target, &mut state) {
             Ok(decided) => {
@@ -253,7 +253,7 @@ impl CleanArgs {
         fates: &Path,
     ) -> Result<Decided, anyhow::Error> {
         indexes.ensure_one_scheme()?;
-        let options = self.options();
+        let options = self.options()?;
         let collection = Collection {
             shards,
             index: &indexes.collection,
@@ -330,14 +330,14 @@ impl CleanArgs {
         Ok(exit_code(decided.problems, self.source.read.skip_bad))
     }
 
-    fn options(&self) -> CleanOptions {
-        CleanOptions {
+    fn options(&self) -> Result<CleanOptions, anyhow::Error> {
+        Ok(CleanOptions {
             rules: self.rules.rules(),
-            max_df: self.excluded.max_df,
+            max_df: self.excluded.max_df()?,
             limits: self.limits(),
             leave_out: leave_out(&self.excluded, WantedPairs::default()),
             tmp_dir: TempDir(self.source.making.tmp_dir.clone()),
-        }
+        })
     }
 
     pub fn limits(&self) -> Limits {
@@ -371,11 +371,11 @@ impl CleanArgs {
     }
 
     /// Everything besides the files that the output depends on.
-    fn described(&self, input: &CleanInput) -> String {
+    fn described(&self, input: &CleanInput) -> Result<String, anyhow::Error> {
         let options = CleanOptions {
             limits: Limits::new(1, 0),
             tmp_dir: TempDir(None),
-            ..self.options()
+            ..self.options()?
         };
         // The files are described by themselves.
         let corpus = corpus::Options {
@@ -387,14 +387,14 @@ impl CleanArgs {
             .chain(&self.excluded.exclude_text)
             .chain(&self.excluded.base.base);
         let others: Vec<_> = others.map(|path| stamps(path)).collect();
-        format!(
+        Ok(format!(
             "{options:?} {corpus:?} {:?} {:?} {:?} {:?} {:?} {others:?}",
             input.blots,
             self.source.sources,
             self.source.read.skip_bad,
             self.rules.dropped,
             self.rules.cuts
-        )
+        ))
     }
 
     /// Refuses files for records that are a part of the input or of the output.

@@ -200,12 +200,12 @@ pub fn decide_fates(
     let view = View::over(&indexes, &mut |_, _| {})?;
     let (sets, _) = options
         .leave_out
-        .with(index, options.limits, observer, |without| {
-            let max_df = options.max_df.unwrap_or(u64::MAX);
+        .with(index, options.limits, observer, |without, _| {
+            let common = options.max_df.into();
             let limits = options.limits;
             let options = DiscoveryOptions {
                 measure,
-                max_df,
+                common,
                 limits,
             };
             Ok(Discovery::excluding(&without.text, &view, options)?.sets)

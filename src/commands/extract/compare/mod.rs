@@ -113,7 +113,7 @@ pub fn compare(
         text: ExcludedBlots::default(),
         pairs: wanted,
     };
-    let pairs = find_pairs(index, &view, options, &without)?;
+    let pairs = find_pairs(index, &view, options, &without, observer)?;
     let pair_filter = without.pairs.pair_filter(index, &view)?;
     let numbers = options.slice.of(pairs.count());
     if options.only_candidates {
@@ -150,6 +150,7 @@ fn find_pairs(
     view: &View<'_>,
     options: &CompareOptions,
     without: &Without<'_>,
+    observer: &mut dyn Observer,
 ) -> Result<CandidatePairs> {
     let contents = view.contents().len().to_u32();
     if options.methods.contains(&CompareMethod::Exhaustive) {
@@ -163,6 +164,7 @@ fn find_pairs(
                 without,
                 index,
                 view,
+                observer,
             )?)),
             CompareMethod::Gdic => Box::new(by_words(index, view, options)?),
             CompareMethod::Exhaustive => continue,
