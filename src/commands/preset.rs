@@ -86,16 +86,18 @@ pub static PRESETS: &[&Preset] = &[
         name: "web",
         help: "near-duplicate pages, among navigation and banners (index × 1)",
         k: Some(5),
-        pairs: cutoff(Score::Jaccard, 0.8),
-        clusters: cutoff(Score::Jaccard, 0.8),
+        pairs: cutoff(Score::Jaccard, 0.3),
+        clusters: cutoff(Score::Jaccard, 0.5),
         ..DEFAULT
     },
     &Preset {
         name: "ocr",
-        help: "text with misread letters (index × 1.5)",
-        tokenizer: Some("char:5"),
-        k: Some(4),
-        select: Some("winnow:4"),
+        help: "text with misread letters (index × 1.1)",
+        scheme: Some("letters:8/winnow:4"),
+        pairs: cutoff(Score::Rarity, 6.0),
+        clusters: cutoff(Score::Rarity, 6.0),
+        query: cutoff(Score::Rarity, 6.0),
+        common: CommonTextRule::Counts,
         ..DEFAULT
     },
     &Preset {
@@ -110,7 +112,7 @@ pub static PRESETS: &[&Preset] = &[
         name: "dna",
         help: "DNA of FASTA files, both strands",
         tokenizer: Some("dna"),
-        pairs: cutoff(Score::Containment, 0.5),
+        pairs: cutoff(Score::Containment, 0.1),
         clusters: cutoff(Score::Containment, 0.5),
         common: CommonTextRule::Counts,
         ..DEFAULT
