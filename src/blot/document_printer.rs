@@ -22,11 +22,17 @@ pub struct DocumentPrinter {
 }
 
 impl DocumentPrinter {
-    /// A printer for this scheme; sequences have no prints.
+    /// A printer for this scheme; sequences have no prints, nor do the tokens of several tokenizers.
     pub fn new(scheme: PrintScheme) -> Result<Self> {
         if scheme.tokens.is_dna() {
             let what = "of sequences there are no prints: all have the same few tokens; use blots, such as ordered";
             return Err(Error::Usage(what.to_owned()));
+        }
+        if scheme.tokens.is_of_several() {
+            return Err(Error::Usage(format!(
+                "a print is of the tokens of one tokenizer, not of '{}'; name one of them",
+                scheme.tokens
+            )));
         }
         let tokenize = SchemeTokenizer::new(&scheme.tokens);
         Ok(Self {
@@ -54,7 +60,10 @@ impl DocumentPrinter {
     pub fn print(&mut self, item: &InputDocument<'_>) -> Result<(Printed, Option<u128>), String> {
         let tokens = match item.content {
             Content::Print(printed) => return Ok((printed, item.hash)),
-            Content::Tokens(tokens) => tokens,
+            Content::Tokens(tokens) => {
+                self.scheme.tokens.ensure_lists(tokens)?;
+                tokens
+            }
             Content::Text(text) => {
                 self.tokenize.tokenize(text, &mut self.tokens)?;
                 &self.tokens

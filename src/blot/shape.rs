@@ -121,7 +121,7 @@ pub fn help() -> String {
         .map(|(name, what)| format!("{name}: {what}"))
         .collect();
     format!(
-        "{};\nseveral with commas: the blots of all of them; NAME/SELECTION keeps of one scheme only what the selection keeps",
+        "{};\nseveral with commas: the blots of all of them; NAME/SELECTION keeps of one scheme only what the selection keeps; TOKENIZER=NAME, with several tokenizers, is for the tokens of this one",
         rows.join(";\n")
     )
 }
@@ -250,6 +250,8 @@ fn number(text: &str, range: &RangeInclusive<u32>) -> Result<u32, String> {
 /// A scheme, and its own selection if it has one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedShape {
+    /// The name of the tokenizer whose tokens they are windows of, where it is given.
+    pub tokenizer: Option<String>,
     /// The shape of the windows.
     pub shape: WindowShape,
     /// The selection for this scheme only.
@@ -259,12 +261,20 @@ pub struct NamedShape {
 /// Reads the names of one or several schemes.
 pub fn parse(windows: &WindowSchemes, run: Run) -> Result<Vec<NamedShape>, String> {
     let mut schemes: Vec<NamedShape> = Vec::new();
-    for WindowScheme { shape, select } in &windows.0 {
+    for window in &windows.0 {
+        let WindowScheme {
+            tokenizer,
+            shape,
+            select,
+        } = window;
         let named = NamedShape {
+            tokenizer: tokenizer.clone(),
             shape: WindowShape::parse(shape, run).map_err(|what| format!("{shape}: {what}"))?,
             select: select.clone(),
         };
-        if schemes.iter().any(|known| known.shape == named.shape) {
+        let is_same =
+            |known: &NamedShape| known.tokenizer == named.tokenizer && known.shape == named.shape;
+        if schemes.iter().any(is_same) {
             return Err(format!("{}: named twice", named.shape));
         }
         schemes.push(named);
@@ -272,7 +282,8 @@ pub fn parse(windows: &WindowSchemes, run: Run) -> Result<Vec<NamedShape>, Strin
     Ok(schemes)
 }
 
-/// The index of the scheme that finds verbatim text, and the number of tokens of its windows.
+/// The index of the scheme that finds verbatim text, and the number of tokens of its windows; of several tokenizers, for the first
+/// one, whose schemes come first.
 ///
 /// A single scheme is always accepted.
 pub fn verbatim(windows: &WindowSchemes) -> Option<(usize, u32)> {
@@ -287,8 +298,10 @@ pub fn verbatim(windows: &WindowSchemes) -> Option<(usize, u32)> {
     let at = if schemes.len() == 1 {
         0
     } else {
+        let is_of_first = |named: &&NamedShape| named.tokenizer == schemes[0].tokenizer;
         schemes
             .iter()
+            .take_while(is_of_first)
             .position(|named| named.shape.is_verbatim() && named.select.is_none())?
     };
     Some((at, schemes[at].shape.tokens()?))
@@ -331,6 +344,22 @@ mod tests {
             .collect();
         assert_eq!(names, ["ordered:8", "context:3", "letters:20"]);
         assert_eq!(several[2].select, Some("winnow:9".into()));
+        let of_each = parse(&"code=ordered,code-norm=ordered:20".into(), RUN).unwrap();
+        assert_eq!(of_each[1].tokenizer.as_deref(), Some("code-norm"));
+        assert_eq!(of_each[1].shape.to_string(), "ordered:20");
+    }
+
+    #[test]
+    fn passages_are_of_windows_of_the_first_tokenizer() {
+        let verbatim = |text: &str| verbatim(&text.into());
+        assert_eq!(verbatim("letters:16"), None);
+        assert_eq!(verbatim("context:3,ordered:9"), Some((1, 9)));
+        assert_eq!(verbatim("a=ordered:5,b=ordered:9"), Some((0, 5)));
+        assert_eq!(
+            verbatim("a=context:3,a=ordered:5,b=ordered:9"),
+            Some((1, 5))
+        );
+        assert_eq!(verbatim("a=context:3,b=ordered:9"), None);
     }
 
     #[test]

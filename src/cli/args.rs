@@ -12,7 +12,7 @@ use crate::{
         corpus::{self, AdapterLimits, AdapterRule, Records},
         scheme::BITS,
         stream::{Form, LineParser},
-        token::{self, Rule, Tokenizer},
+        token::{self, Rule, Rules, Tokenizer},
     },
 };
 use clap::{Args, builder::PossibleValuesParser};
@@ -393,9 +393,9 @@ pub struct QuietArgs {
 /// How text becomes tokens.
 #[derive(Args, Debug, Clone)]
 pub struct TokenArgs {
-    /// word, char:N, line, code, code-norm or dna [default: word]
-    #[arg(long, value_name = "NAME", value_parser = Rule::parse, long_help = long_help("How text becomes tokens", &token::help(), "word"))]
-    pub tokenizer: Option<Rule>,
+    /// word, char:N, line, code, code-norm, dna, or several as code+code-norm [default: word]
+    #[arg(long, value_name = "NAME", value_parser = Rules::parse, long_help = long_help("How text becomes tokens", &token::help(), "word"))]
+    pub tokenizer: Option<Rules>,
     /// Strip HTML: tags, scripts and styles; decode entities
     #[arg(long)]
     pub strip_html: bool,
@@ -416,26 +416,28 @@ fn parse_preset(name: &str) -> Result<&'static Preset, String> {
 impl TokenArgs {
     /// `None` if no flag was given: an input stream may name its own tokenizer.
     pub fn tokenizer(&self) -> Option<Tokenizer> {
-        let rule = self.rule();
-        let is_asked = rule.is_some() || self.strip_html;
-        is_asked.then(|| Tokenizer::new(rule.unwrap_or(Rule::Word), self.strip_html))
+        let rules = self.rules();
+        let is_asked = rules.is_some() || self.strip_html;
+        let rules = || rules.unwrap_or_else(|| Rule::Word.into());
+        is_asked.then(|| Tokenizer::new(rules(), self.strip_html))
     }
 
-    /// The tokenizer that was given, or that of the preset.
-    fn rule(&self) -> Option<Rule> {
-        let of_preset = || Rule::parse(self.preset?.tokenizer?).ok();
-        self.tokenizer.or_else(of_preset)
+    /// The tokenizers that were given, or those of the preset.
+    fn rules(&self) -> Option<Rules> {
+        let of_preset = || Rules::parse(self.preset?.tokenizer?).ok();
+        self.tokenizer.clone().or_else(of_preset)
     }
 
     pub fn is_dna(&self) -> bool {
-        self.rule() == Some(Rule::Dna)
+        let is_dna = |rules: Rules| rules.first() == Rule::Dna;
+        self.rules().is_some_and(is_dna)
     }
 }
 
 /// How tokens become blots.
 #[derive(Args, Debug, Clone)]
 pub struct BlotArgs {
-    /// Tokens in a window [default: 8, for dna 31]
+    /// Tokens in a window [default: 8, for dna 31, for code-norm and letters 16]
     #[arg(short, value_name = "N", value_parser = clap::value_parser!(u32).range(range(blot::K)))]
     pub k: Option<u32>,
     /// What of a window counts: ordered, xor, sorted … [default: ordered]

@@ -105,6 +105,16 @@ fn golden_streams_are_read_and_written_unchanged() {
             "html.tokens",
             &["--strip-html", "--spans"],
         ),
+        (
+            "dedup-tokenize",
+            "code-code-norm.tokens",
+            &["--tokenizer", "code+code-norm", "--spans"],
+        ),
+        (
+            "dedup-blot",
+            "code-code-norm.blots",
+            &["--tokenizer", "code+code-norm", "--positions"],
+        ),
         ("dedup-blot", "ordered-8-32.blots", &["--positions"]),
         (
             "dedup-blot",

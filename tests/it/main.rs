@@ -43,6 +43,7 @@ mod schemes;
 mod scripts;
 mod service;
 mod service_requests;
+mod several_tokenizers;
 mod shard;
 mod shard_clean;
 mod shard_kinds;

@@ -1,6 +1,9 @@
 //! Makes the blots of documents.
 
-use super::options::{BlotOptions, DEFAULT_BITS, default_window};
+use super::{
+    options::BlotOptions,
+    scheme_blotter::{SchemeBlotter, SchemeBlotters},
+};
 use crate::base::ids::Blot;
 use crate::base::num::{ToU64, ToUsize};
 use crate::base::setting::Setting;
@@ -10,18 +13,13 @@ use crate::{
         error::{Error, Place, Result},
     },
     blot as schemes,
-    blot::{
-        Blotter, Run, Window,
-        select::{
-            SelectContext, Selection, is_scheme_shared_only, select_without_spex, without_spex,
-        },
-    },
+    blot::select::{is_scheme_shared_only, select_without_spex, without_spex},
     index::{Index, Manifest},
     text::{
         corpus::{Content, InputDocument, Source},
-        scheme::{BlotScheme, SelectScheme, TokenScheme, WindowScheme, WindowSchemes},
+        scheme::{BlotScheme, TokenScheme},
         stream::{BlotCodec, Blots, Header, Span, StreamKind, Tokens},
-        token::{Rule, SchemeTokenizer, Tokenizer, squeeze},
+        token::{SchemeTokenizer, Tokenizer, squeeze},
     },
 };
 use std::{ops::Range, path::Path};
@@ -43,27 +41,6 @@ pub(crate) struct DocumentBlotter {
     all: Vec<u64>,
     /// The tokens of a document are given back once its blots are made.
     drops_tokens: bool,
-}
-
-/// Makes the blots of one scheme.
-#[derive(Clone)]
-struct SchemeBlotter {
-    blotter: Blotter,
-    selection: Selection,
-    blots: Blots,
-}
-
-impl SchemeBlotter {
-    /// Appends to `all` what would be made if blots of single documents were kept, where they are not.
-    fn make(&mut self, tokens: &Tokens, counts_distinct: bool, all: &mut Vec<u64>) {
-        self.blotter.blot(tokens, &mut self.blots);
-        if counts_distinct && !self.selection.is_shared_only() {
-            self.selection.apply(tokens, &mut self.blots);
-            all.extend_from_slice(&self.blots.values);
-        } else {
-            self.selection.apply_counting(tokens, &mut self.blots, all);
-        }
-    }
 }
 
 impl DocumentBlotter {
@@ -117,7 +94,13 @@ impl DocumentBlotter {
             .tokenizer
             .as_ref()
             .map_or_else(|| found.tokens.clone(), Tokenizer::scheme);
-        match Self::new(&options.completed_by(&found), tokens.clone()) {
+        // Windows that name one of several tokenizers are of no use to others.
+        let completed = if tokens == found.tokens || !found.tokens.is_of_several() {
+            options.completed_by(&found)
+        } else {
+            options.clone()
+        };
+        match Self::new(&completed, tokens.clone()) {
             Ok(blots) if blots.scheme == found => Ok(blots),
             // Blots that this program cannot make, such as those of phrases in a file it was not given, can still pass.
             Err(_) if options.is_empty() => {
@@ -144,70 +127,18 @@ impl DocumentBlotter {
     }
 
     pub(super) fn new(options: &BlotOptions, tokens: TokenScheme) -> Result<Self> {
-        let is_dna = tokens.is_dna();
-        let names = options.scheme.clone().unwrap_or_else(|| "ordered".into());
-        for (setting, is_given) in [
-            (Setting::WindowTokens, options.k.is_some()),
-            (Setting::Interleave, options.interleave.is_some()),
-        ] {
-            if is_given && !schemes::omits_window_length(&names) {
-                return Err(Error::Usage(format!(
-                    "{setting} has no meaning with {}, which says it all",
-                    Setting::Scheme.to(&names)
-                )));
-            }
-        }
-        let default_k = default_window(if is_dna { Rule::Dna } else { Rule::Word });
-        let run = Run {
-            k: options.k.unwrap_or(default_k),
-            interleave: options.interleave.unwrap_or(1),
-        };
-        let bits = options.bits.unwrap_or(DEFAULT_BITS);
-        // Phrases are tokenised as the documents are; by words if those came from a program we do not know.
-        let tokenizer = tokens
-            .tokenizer()
-            .unwrap_or_else(|| Tokenizer::new(Rule::Word, false));
-        let asked = options.select.clone().unwrap_or_default();
-        let mut blotters = Vec::new();
-        let mut windows = Vec::new();
-        let mut selected = SelectScheme::default();
-        for schemes::NamedShape { shape, select } in
-            schemes::parse(&names, run).map_err(Error::Usage)?
-        {
-            let scheme = format!("{tokens} {shape}");
-            let of = SelectContext {
-                tokenizer: &tokenizer,
-                scheme: &scheme,
-                bits,
-            };
-            let asked = Selection::parse(&asked, of).map_err(Error::Usage)?;
-            let own = select
-                .map(|select| Selection::parse(&select, of))
-                .transpose()
-                .map_err(Error::Usage)?;
-            windows.push(WindowScheme {
-                shape: shape.to_string().as_str().into(),
-                select: own.as_ref().map(Selection::scheme),
-            });
-            selected = asked.scheme();
-            let blotter = Blotter::new(Window {
-                shape,
-                bits,
-                is_dna,
-            })
-            .map_err(Error::Usage)?;
-            blotters.push(SchemeBlotter {
-                blotter,
-                selection: own.unwrap_or(asked),
-                blots: Blots::default(),
-            });
-        }
+        let SchemeBlotters {
+            blotters,
+            windows,
+            bits,
+            select,
+        } = SchemeBlotters::new(options, &tokens)?;
         let tokenize = SchemeTokenizer::new(&tokens);
         let scheme = BlotScheme {
             tokens,
-            windows: WindowSchemes(windows),
+            windows,
             bits,
-            select: selected,
+            select,
         };
         let counts_distinct = is_scheme_shared_only(&scheme);
         let (tokens, blots, all) = (Tokens::default(), Blots::default(), Vec::new());
@@ -255,21 +186,16 @@ impl DocumentBlotter {
     pub fn text_of(&mut self, text: &str, blot: Blot) -> Option<(Range<usize>, String)> {
         let mut tokens = Tokens::new(true);
         self.tokenize.tokenize(text, &mut tokens).ok()?;
-        let spans = tokens.spans()?;
-        self.blotters
-            .iter_mut()
-            .find_map(|SchemeBlotter { blotter, blots, .. }| {
-                blotter.blot(&tokens, blots);
-                let first = blots.positions
-                    [blots.values.iter().position(|&value| value == blot.get())?]
-                    as usize;
-                let bytes = spans.get(first)?.start as usize
-                    ..spans.get(blotter.last_token(&tokens, first))?.end as usize;
-                Some((
-                    bytes.clone(),
-                    shown_text(&self.scheme.tokens, text.get(bytes)?),
-                ))
-            })
+        self.blotters.iter_mut().find_map(|maker| {
+            let tokens = tokens.list(maker.list)?;
+            let spans = tokens.spans()?;
+            let (first, last) = maker.window_of(tokens, blot.get())?;
+            let bytes = spans.get(first)?.start as usize..spans.get(last)?.end as usize;
+            Some((
+                bytes.clone(),
+                shown_text(&self.scheme.tokens, text.get(bytes)?),
+            ))
+        })
     }
 
     /// So that windows can be asked for.
@@ -418,6 +344,7 @@ impl DocumentBlotter {
                 return Err("a print, where documents, tokens or blots are expected".to_owned());
             }
         };
+        self.scheme.tokens.ensure_lists(tokens)?;
         let hash = Some(item.hash.unwrap_or_else(|| tokens.hash()));
         self.all.clear();
         self.blotters
@@ -477,7 +404,7 @@ pub(crate) fn shown_text(scheme: &TokenScheme, stretch: &str) -> String {
     }
 }
 
-/// The blots of all schemes, in the order of their first tokens, and then of the schemes.
+/// The blots of all schemes: tokenizer after tokenizer, in the order of their first tokens, and then of the schemes.
 fn merge(blotters: &[SchemeBlotter], out: &mut Blots) {
     let pairs = |blots: &'_ Blots| {
         blots
@@ -487,13 +414,13 @@ fn merge(blotters: &[SchemeBlotter], out: &mut Blots) {
             .zip(blots.values.iter().copied())
             .collect::<Vec<_>>()
     };
-    let mut all: Vec<(u32, u64)> = blotters
-        .iter()
-        .flat_map(|maker| pairs(&maker.blots))
-        .collect();
-    // Stable, and fast for stretches that are in order already.
-    all.sort_by_key(|&(position, _)| position);
-    out.positions
-        .extend(all.iter().map(|&(position, _)| position));
-    out.values.extend(all.iter().map(|&(_, value)| value));
+    for of_list in blotters.chunk_by(|one, other| one.list == other.list) {
+        let makers = of_list.iter();
+        let mut all: Vec<(u32, u64)> = makers.flat_map(|maker| pairs(&maker.blots)).collect();
+        // Stable, and fast for stretches that are in order already.
+        all.sort_by_key(|&(position, _)| position);
+        out.positions
+            .extend(all.iter().map(|&(position, _)| position));
+        out.values.extend(all.iter().map(|&(_, value)| value));
+    }
 }

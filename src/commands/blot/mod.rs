@@ -3,6 +3,7 @@
 mod document_blotter;
 mod options;
 pub mod prints;
+mod scheme_blotter;
 
 use crate::base::num::ToU64;
 use crate::base::setting::Setting;

@@ -57,14 +57,16 @@ impl BlotOptions {
 /// Windows of words, and of bases.
 const DEFAULT_K: u32 = 8;
 const DEFAULT_K_DNA: u32 = 31;
+/// Windows of letters and of the few classes of normalized code, of which eight tell little.
+const DEFAULT_K_SMALL: u32 = 16;
 pub(super) const DEFAULT_BITS: u8 = 32;
 
 /// The default number of tokens of a window.
 pub fn default_window(rule: Rule) -> u32 {
-    if rule == Rule::Dna {
-        DEFAULT_K_DNA
-    } else {
-        DEFAULT_K
+    match rule {
+        Rule::Dna => DEFAULT_K_DNA,
+        Rule::Char(1) | Rule::CodeNorm => DEFAULT_K_SMALL,
+        _ => DEFAULT_K,
     }
 }
 
@@ -167,6 +169,7 @@ impl BlotOptions {
                                 interleave: found,
                             },
                         select: None,
+                        ..
                     },
                 ],
             ) if scheme.as_ref().is_none_or(schemes::omits_window_length) => (

@@ -283,6 +283,11 @@ impl SpexRun {
                 "chunks of both strands are not found this way; use dedup-index".to_owned(),
             ));
         }
+        if tokens.is_of_several() {
+            return Err(Error::Usage(format!(
+                "shared chunks are of the tokens of one tokenizer, not of '{tokens}'; name one of them, or use dedup-index"
+            )));
+        }
         source.expect(vec![Header::new(StreamKind::Tokens, tokens.to_string())]);
         let window = format!("ordered:{target}");
         let selection = parse_select(&options.select, &format!("{tokens} {window}"))?;

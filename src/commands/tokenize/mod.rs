@@ -42,6 +42,7 @@ pub fn tokenize(
         form: settings.form,
         most_bytes: settings.limits.memory_bytes,
         tokenize: SchemeTokenizer::new(&scheme),
+        scheme,
     };
     run_to_stream(&stage, source, &header, settings, out, observer)
 }
@@ -66,6 +67,7 @@ pub(super) fn token_scheme(
 
 #[derive(Clone)]
 struct TokenEncoder {
+    scheme: TokenScheme,
     tokenize: SchemeTokenizer,
     tokens: Tokens,
     codec: TokenCodec,
@@ -91,7 +93,10 @@ impl DocumentStage for TokenEncoder {
                     Setting::Spans
                 ));
             }
-            Content::Tokens(tokens) => tokens,
+            Content::Tokens(tokens) => {
+                self.scheme.ensure_lists(tokens)?;
+                tokens
+            }
             Content::Blots(_) => {
                 return Err("blots, where documents or tokens are expected".to_owned());
             }

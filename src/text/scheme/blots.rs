@@ -117,9 +117,11 @@ impl Default for SelectScheme {
     }
 }
 
-/// One kind of window, and optionally its own selection: `letters:16/winnow:8`.
+/// One kind of window, and optionally its tokenizer and its own selection: `letters:16/winnow:8`, `code-norm=ordered:20`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WindowScheme {
+    /// The name of the tokenizer whose tokens they are windows of; a scheme of several tokenizers names it for each kind.
+    pub tokenizer: Option<String>,
     /// How windows are made: `letters:16`.
     pub shape: SchemeTerm,
     /// The selection of this kind, instead of that of the whole scheme.
@@ -128,21 +130,25 @@ pub struct WindowScheme {
 
 impl From<&str> for WindowScheme {
     fn from(text: &str) -> Self {
-        match text.split_once('/') {
-            Some((shape, select)) => Self {
-                shape: shape.into(),
-                select: Some(select.into()),
-            },
-            None => Self {
-                shape: text.into(),
-                select: None,
-            },
+        let (windows, select) = text
+            .split_once('/')
+            .map_or((text, None), |(windows, select)| (windows, Some(select)));
+        let (tokenizer, shape) = windows
+            .split_once('=')
+            .map_or((None, windows), |(name, shape)| (Some(name), shape));
+        Self {
+            tokenizer: tokenizer.map(str::to_owned),
+            shape: shape.into(),
+            select: select.map(Into::into),
         }
     }
 }
 
 impl fmt::Display for WindowScheme {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(tokenizer) = &self.tokenizer {
+            write!(f, "{tokenizer}=")?;
+        }
         self.shape.fmt(f)?;
         match &self.select {
             Some(select) => write!(f, "/{select}"),
@@ -210,7 +216,8 @@ mod tests {
             "word@18.0 ordered:8:32 all",
             "word+html@18.0 xor:10x2:18 winnow:4,mod:16",
             "stems ordered:8,letters:16/winnow:8:40 spex:00ff,mod:2",
-            "stems ,/,a::,b/c/d:e:40 ,x::",
+            "code+code-norm@18.0 code=ordered:8,code-norm=ordered:20/mod:4:32 all",
+            "stems ,/,a::,b/c/d:e,=,a=b=c/d=e:40 ,x::",
         ] {
             assert_eq!(text.parse::<BlotScheme>().unwrap().to_string(), text);
         }

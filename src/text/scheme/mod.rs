@@ -7,8 +7,19 @@
 //! word@18.0                               tokens: the tokenizer and its version of Unicode
 //! word@18.0 ordered:8:32 all              blots: windows of 8 tokens, 32 bits, all are kept
 //! word+html@18.0 xor:10x2:18 winnow:4     two interleaved streams of windows of 10 tokens
+//! code+code-norm@18.0 code=ordered:16,code-norm=ordered:16:32 all
+//!                                         two tokenizers, each with its own windows
 //! word@18.0 minhash:256@2                 prints: 256 bits of MinHash, version 2 of the definition
 //! ```
+//!
+//! Several tokenizers may share an index. Each makes its own tokens of a document, and its own blots. One token record carries the
+//! tokens of all of them, so that the programs in a pipe make the same index as one that does all steps.
+//!
+//! - Score: blots of all tokenizers count alike. What two documents share is the sum of what they share by each tokenizer, and their
+//!   sizes are the sums of their sizes: the score is computed from these two as of one tokenizer.
+//! - Hash: over the tokens of all tokenizers, so that an exact duplicate, which has no postings of its own, has the same blots by each.
+//! - The first tokenizer gives the number of tokens, the dictionary, passages and spans.
+//! - Prints of MinHash and the shared chunks of SPEX are of one tokenizer only.
 //!
 //! A scheme may come from another program: unknown names are kept unchanged.
 

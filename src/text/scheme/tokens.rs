@@ -1,46 +1,96 @@
 //! The scheme of a token stream.
 
-use crate::text::token::{Rule, Tokenization, Tokenizer, UNICODE};
+use crate::text::{
+    stream::Tokens,
+    token::{Rule, Rules, Tokenization, Tokenizer, UNICODE},
+};
 use std::{fmt, str::FromStr};
 
-/// The scheme of a token stream, for example `word@18.0`.
+/// The scheme of a token stream, for example `word@18.0`, or `code+code-norm@18.0` of two tokenizers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenScheme {
     text: String,
     /// None if another program made it, or another version of Unicode.
-    tokenization: Option<Tokenization>,
+    rules: Option<Rules>,
+    strips_html: bool,
 }
 
 impl TokenScheme {
-    /// How to make these tokens; none if this program cannot.
+    /// The scheme of the tokens of these rules.
+    pub fn new(rules: Rules, strips_html: bool) -> Self {
+        let html = if strips_html { "+html" } else { "" };
+        Self {
+            text: format!("{}{html}@{UNICODE}", rules.name()),
+            rules: Some(rules),
+            strips_html,
+        }
+    }
+
+    /// How to make the tokens of the first tokenizer, which passages are of; none if this program cannot.
     pub fn tokenization(&self) -> Option<Tokenization> {
-        self.tokenization
+        let rule = self.rules.as_ref()?.first();
+        Some(Tokenization {
+            rule,
+            strips_html: self.strips_html,
+        })
     }
 
     /// A tokenizer that makes these tokens; none if this program cannot.
     pub fn tokenizer(&self) -> Option<Tokenizer> {
-        self.tokenization.map(Tokenizer::from)
+        let rules = self.rules.clone()?;
+        Some(Tokenizer::new(rules, self.strips_html))
+    }
+
+    /// The rules of its tokenizers; none if this program does not know them.
+    pub fn rules(&self) -> Option<&Rules> {
+        self.rules.as_ref()
+    }
+
+    /// The scheme of each tokenizer alone; itself if this program does not know it.
+    pub fn of_each(&self) -> Vec<Self> {
+        match &self.rules {
+            Some(rules) => rules
+                .iter()
+                .map(|rule| Self::new(rule.into(), self.strips_html))
+                .collect(),
+            None => vec![self.clone()],
+        }
+    }
+
+    /// Whether a document has a list of tokens for each of several tokenizers.
+    pub fn is_of_several(&self) -> bool {
+        self.rules.as_ref().is_some_and(Rules::are_several)
+    }
+
+    /// Refuses the tokens of a document that does not have a list for each tokenizer.
+    pub fn ensure_lists(&self, tokens: &Tokens) -> Result<(), String> {
+        let expected = self.rules.as_ref().map_or(0, |rules| rules.others().len());
+        let found = tokens.others().len();
+        if found == expected {
+            return Ok(());
+        }
+        Err(format!(
+            "its record has the tokens of {} tokenizers, scheme '{self}' names {}; make the stream anew",
+            found + 1,
+            expected + 1
+        ))
     }
 
     /// Whether the tokenizer strips HTML, so that its spans refer to the markup.
     pub fn strips_html(&self) -> bool {
-        self.tokenization
-            .is_some_and(|tokenization| tokenization.strips_html)
+        self.strips_html
     }
 
     /// Whether the tokens are bases of DNA, which come as FASTA.
     pub fn is_dna(&self) -> bool {
-        self.tokenization
+        self.tokenization()
             .is_some_and(|tokenization| tokenization.rule == Rule::Dna)
     }
 }
 
 impl From<Tokenization> for TokenScheme {
     fn from(tokenization: Tokenization) -> Self {
-        Self {
-            text: format!("{}@{UNICODE}", tokenization.name()),
-            tokenization: Some(tokenization),
-        }
+        Self::new(tokenization.rule.into(), tokenization.strips_html)
     }
 }
 
@@ -59,22 +109,23 @@ impl FromStr for TokenScheme {
                 "'{text}' is not the scheme of a token stream, such as 'word@18.0'"
             ));
         }
-        Ok(Self {
+        // Names that mean the same, such as `letters`, are written in one way only.
+        let known = parse_known(text).filter(|known| known.text == text);
+        Ok(known.unwrap_or_else(|| Self {
             text: text.to_owned(),
-            tokenization: parse_tokenization(text),
-        })
+            rules: None,
+            strips_html: false,
+        }))
     }
 }
 
-/// Reads `word+html@18.0`.
-fn parse_tokenization(text: &str) -> Option<Tokenization> {
+/// Reads `code+code-norm+html@18.0`.
+fn parse_known(text: &str) -> Option<TokenScheme> {
     let (name, unicode) = text.split_once('@')?;
     let html = name.strip_suffix("+html");
     (unicode == UNICODE).then_some(())?;
-    Some(Tokenization {
-        rule: Rule::parse(html.unwrap_or(name)).ok()?,
-        strips_html: html.is_some(),
-    })
+    let rules = Rules::parse(html.unwrap_or(name)).ok()?;
+    Some(TokenScheme::new(rules, html.is_some()))
 }
 
 #[cfg(test)]
@@ -92,7 +143,20 @@ mod tests {
         assert_eq!(parse(&scheme.to_string()), scheme);
         assert_eq!(scheme.tokenization(), Some(tokenization));
         assert!(parse(&format!("dna@{UNICODE}")).is_dna());
-        for foreign in ["word", "word@1.0", "stems@18.0", "a@b@c+html"] {
+        let several = parse(&format!("code+code-norm+html@{UNICODE}"));
+        assert!(several.is_of_several() && several.strips_html());
+        assert_eq!(several.tokenization().unwrap().rule, Rule::Code);
+        assert_eq!(
+            several.of_each()[1].to_string(),
+            format!("code-norm+html@{UNICODE}")
+        );
+        for foreign in [
+            "word",
+            "word@1.0",
+            "stems@18.0",
+            "word+letters@18.0",
+            "a@b@c+html",
+        ] {
             assert_eq!(parse(foreign).tokenization(), None);
             assert_eq!(parse(foreign).to_string(), foreign);
         }

@@ -27,8 +27,12 @@ const HAS_BYTES: u8 = 1;
 const HAS_HASH: u8 = 2;
 const HAS_DETAIL: u8 = 4;
 const HAS_DISTINCT: u8 = 8;
+const HAS_OTHERS: u8 = 16;
+/// More tokenizers than a scheme can name.
+const MOST_LISTS: u64 = 256;
 
-/// Token records: `{"doc":…,"bytes":…,"hash":…,"tokens":[…],"spans":[…]}`.
+/// Token records: `{"doc":…,"bytes":…,"hash":…,"tokens":[…],"spans":[…]}`; of several tokenizers also
+/// `"others":[{"tokens":[…],"spans":[…]},…]`.
 #[derive(Debug, Clone, Copy)]
 pub struct TokenCodec {
     /// Whether records have the spans of tokens.
@@ -39,7 +43,23 @@ impl TokenCodec {
     /// Appends a record as a line of JSON.
     pub fn write_ndjson(self, out: &mut impl RecordOutput, record: &Record<'_>, tokens: &Tokens) {
         open_json(out.buffer(), record);
-        out.buffer().extend_from_slice(b",\"tokens\":[");
+        out.buffer().push(b',');
+        self.write_json_list(out, tokens);
+        for (at, list) in tokens.others().iter().enumerate() {
+            let open: &[u8] = if at == 0 { b",\"others\":[{" } else { b",{" };
+            out.buffer().extend_from_slice(open);
+            self.write_json_list(out, list);
+            out.buffer().push(b'}');
+        }
+        if !tokens.others().is_empty() {
+            out.buffer().push(b']');
+        }
+        out.buffer().extend_from_slice(b"}\n");
+    }
+
+    /// Appends `"tokens":[…],"spans":[…]`.
+    fn write_json_list(self, out: &mut impl RecordOutput, tokens: &Tokens) {
+        out.buffer().extend_from_slice(b"\"tokens\":[");
         json_tokens(out, tokens);
         out.buffer().push(b']');
         if let Some(spans) = tokens.spans().filter(|_| self.with_spans) {
@@ -49,25 +69,21 @@ impl TokenCodec {
             });
             out.buffer().push(b']');
         }
-        out.buffer().extend_from_slice(b"}\n");
     }
 
     /// Appends a record in the binary form.
     pub fn write_binary(self, out: &mut impl RecordOutput, record: &Record<'_>, tokens: &Tokens) {
-        let spans = tokens.spans().filter(|_| self.with_spans);
-        open_binary(
-            out.buffer(),
-            record,
-            if spans.is_some() { HAS_DETAIL } else { 0 },
-        );
-        put_varint(out.buffer(), tokens.text.len().to_u64());
-        out.put_all(&tokens.text);
-        let mut last = 0;
-        for span in spans.unwrap_or_default() {
-            put_signed_varint(out.buffer(), i64::from(span.start) - last);
-            put_varint(out.buffer(), u64::from(span.end.saturating_sub(span.start)));
-            last = i64::from(span.start);
-            out.may_flush();
+        let flag = |is_set, flag| if is_set { flag } else { 0 };
+        let has_spans = self.with_spans && tokens.spans().is_some();
+        let has_others = !tokens.others().is_empty();
+        let flags = flag(has_spans, HAS_DETAIL) | flag(has_others, HAS_OTHERS);
+        open_binary(out.buffer(), record, flags);
+        write_list(out, tokens, has_spans);
+        if has_others {
+            put_varint(out.buffer(), tokens.others().len().to_u64());
+        }
+        for list in tokens.others() {
+            write_list(out, list, has_spans);
         }
     }
 
@@ -77,21 +93,52 @@ impl TokenCodec {
         fields: &mut Fields<'a>,
         tokens: &mut Tokens,
     ) -> Result<Record<'a>, String> {
-        let (record, flags) = read_open(fields, HAS_DETAIL)?;
+        let (record, flags) = read_open(fields, HAS_DETAIL | HAS_OTHERS)?;
         let has_spans = flags & HAS_DETAIL != 0;
-        let text_bytes = fields.varint("length of the token text")?;
-        tokens.spans = has_spans.then(|| tokens.spans.take().unwrap_or_default());
-        tokens.load(fields.take(text_bytes, "token text")?)?;
-        if let Some(spans) = &mut tokens.spans {
-            let mut last = 0;
-            for _ in 0..tokens.ends.len() {
-                let span = read_span(fields, last)?;
-                last = i64::from(span.start);
-                spans.push(span);
+        read_list(fields, tokens, has_spans)?;
+        if flags & HAS_OTHERS != 0 {
+            let count = fields.varint("number of further tokenizers")?;
+            if count > MOST_LISTS {
+                return Err(format!("tokens of {count} further tokenizers"));
+            }
+            for _ in 0..count {
+                let mut list = Tokens::default();
+                read_list(fields, &mut list, has_spans)?;
+                tokens.others.push(list);
             }
         }
         Ok(record)
     }
+}
+
+/// Appends the tokens of one tokenizer.
+fn write_list(out: &mut impl RecordOutput, tokens: &Tokens, has_spans: bool) {
+    put_varint(out.buffer(), tokens.text.len().to_u64());
+    out.put_all(&tokens.text);
+    let spans = tokens.spans().filter(|_| has_spans).unwrap_or_default();
+    let mut last = 0;
+    for span in spans {
+        put_signed_varint(out.buffer(), i64::from(span.start) - last);
+        put_varint(out.buffer(), u64::from(span.end.saturating_sub(span.start)));
+        last = i64::from(span.start);
+        out.may_flush();
+    }
+}
+
+/// Replaces `tokens` by those of one tokenizer.
+fn read_list(fields: &mut Fields<'_>, tokens: &mut Tokens, has_spans: bool) -> Result<(), String> {
+    let text_bytes = fields.varint("length of the token text")?;
+    tokens.spans = has_spans.then(|| tokens.spans.take().unwrap_or_default());
+    tokens.load(fields.take(text_bytes, "token text")?)?;
+    if let Some(spans) = &mut tokens.spans {
+        let mut last = 0;
+        for _ in 0..tokens.ends.len() {
+            let span = read_span(fields, last)?;
+            last = i64::from(span.start);
+            spans.push(span);
+        }
+    }
+    Ok(())
 }
 
 fn read_span(fields: &mut Fields<'_>, last: i64) -> Result<Span, String> {
@@ -399,10 +446,15 @@ mod tests {
         #[test]
         fn token_records_are_twins(
             doc in ".{0,20}", bytes: Option<u64>, hash: Option<u128>, with_spans: bool,
-            list in prop::collection::vec(("[^\n]{0,12}", any::<u32>(), any::<u32>()), 0..30),
+            lists in prop::collection::vec(prop::collection::vec(("[^\n]{0,12}", any::<u32>(), any::<u32>()), 0..30), 1..4),
         ) {
-            let mut tokens = Tokens::new(with_spans);
-            list.iter().for_each(|(token, one, two)| tokens.push(token, Span { start: *one.min(two), end: *one.max(two) }));
+            let mut lists = lists.iter().map(|list| {
+                let mut tokens = Tokens::new(with_spans);
+                list.iter().for_each(|(token, one, two)| tokens.push(token, Span { start: *one.min(two), end: *one.max(two) }));
+                tokens
+            });
+            let mut tokens = lists.next().unwrap();
+            tokens.others = lists.collect();
             let (codec, record) = (TokenCodec { with_spans }, record(&doc, bytes, hash));
             let (mut text, mut binary, mut again) = (Vec::new(), Vec::new(), Vec::new());
             codec.write_ndjson(&mut text, &record, &tokens);

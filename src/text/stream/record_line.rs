@@ -25,6 +25,7 @@ pub fn parse_record<'a>(
     blots: &mut Blots,
 ) -> Result<Line<'a>, String> {
     tokens.clear();
+    tokens.others.clear();
     blots.clear();
     let mut spans = Vec::new();
     let seed = RecordSeed {
@@ -156,6 +157,13 @@ impl<'de> Visitor<'de> for RecordSeed<'_> {
                         push_span(self.spans, start, end)
                     }))?
                 }
+                "others" => {
+                    let others = &mut self.tokens.others;
+                    map.next_value_seed(each(|OtherTokens(list)| {
+                        others.push(list);
+                        Ok(())
+                    }))?;
+                }
                 "blots" => {
                     fields.has_blots =
                         map.next_value_seed(each(|JsonText(hex): JsonText<'de>| {
@@ -257,6 +265,46 @@ impl<'de> Visitor<'de> for TokensSeed<'_> {
             self.0.push(&token, Span { start: 0, end: 0 });
         }
         Ok(self.0.len().to_u64())
+    }
+}
+
+/// The tokens of a further tokenizer: `{"tokens":[…],"spans":[…]}`.
+struct OtherTokens(Tokens);
+
+impl<'de> Deserialize<'de> for OtherTokens {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(OtherTokensVisitor)
+    }
+}
+
+struct OtherTokensVisitor;
+
+impl<'de> Visitor<'de> for OtherTokensVisitor {
+    type Value = OtherTokens;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the tokens of a further tokenizer")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<OtherTokens, A::Error> {
+        let mut tokens = Tokens::default();
+        let mut spans = Vec::new();
+        let mut fields = RecordFields::default();
+        while let Some(JsonText(key)) = map.next_key()? {
+            match &*key {
+                "tokens" => fields.tokens = Some(map.next_value_seed(TokensSeed(&mut tokens))?),
+                "spans" => {
+                    fields.has_spans = map.next_value_seed(each(|(start, end): (u32, u32)| {
+                        push_span(&mut spans, start, end)
+                    }))?
+                }
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        finish_tokens(&fields, spans, &mut tokens).map_err(de::Error::custom)?;
+        Ok(OtherTokens(tokens))
     }
 }
 

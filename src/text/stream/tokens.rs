@@ -4,7 +4,7 @@ use crate::base::{
     codec::clear_buffer,
     num::{ToU32, ToUsize},
 };
-use xxhash_rust::xxh3::xxh3_128;
+use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
 /// Bytes `start..end` of the original text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +33,8 @@ pub struct Tokens {
     /// Where in `text` each token's line feed stands.
     pub(crate) ends: Vec<u32>,
     pub(crate) spans: Option<Vec<Span>>,
+    /// The tokens of the same document by each further tokenizer.
+    pub(crate) others: Vec<Tokens>,
     overflowed: bool,
 }
 
@@ -56,6 +58,7 @@ impl Tokens {
         if let Some(spans) = &mut self.spans {
             clear_buffer(spans);
         }
+        self.others.iter_mut().for_each(Self::clear);
     }
 
     /// Bytes of memory, about.
@@ -63,6 +66,19 @@ impl Tokens {
         self.text.len()
             + size_of_val(&self.ends[..])
             + size_of_val(self.spans().unwrap_or_default())
+            + self.others.iter().map(Self::weight).sum::<usize>()
+    }
+
+    /// The tokens of the same document by each further tokenizer, where the scheme names several.
+    pub fn others(&self) -> &[Self] {
+        &self.others
+    }
+
+    /// The tokens by the tokenizer of this number.
+    pub fn list(&self, number: usize) -> Option<&Self> {
+        number
+            .checked_sub(1)
+            .map_or(Some(self), |other| self.others.get(other))
     }
 
     /// The number of tokens.
@@ -77,7 +93,7 @@ impl Tokens {
 
     /// True when the document has more than 4 GiB of tokens: it must not be used.
     pub fn overflowed(&self) -> bool {
-        self.overflowed
+        self.overflowed || self.others.iter().any(Self::overflowed)
     }
 
     /// Appends a token.
@@ -144,16 +160,23 @@ impl Tokens {
         self.spans.as_deref()
     }
 
-    /// What makes two documents exact duplicates: XXH3, 128 bits, over the tokens one a line.
+    /// What makes two documents exact duplicates: XXH3, 128 bits, over the tokens one a line, of one tokenizer after the other.
     ///
     /// `printf 'lorem\nipsum\n' | xxhsum -H2` prints the same number.
     pub fn hash(&self) -> u128 {
-        xxh3_128(&self.text)
+        if self.others.is_empty() {
+            return xxh3_128(&self.text);
+        }
+        let mut hash = Xxh3::new();
+        hash.update(&self.text);
+        self.others.iter().for_each(|list| hash.update(&list.text));
+        hash.digest128()
     }
 
     /// Replaces the tokens by those in `text`, one a line.
     pub(crate) fn load(&mut self, text: &[u8]) -> Result<(), String> {
         self.clear();
+        self.others.clear();
         if !text.is_empty() && text.last() != Some(&SEPARATOR) {
             return Err("token text does not end with a line feed".to_owned());
         }

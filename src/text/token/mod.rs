@@ -10,11 +10,13 @@ mod grams;
 pub(in crate::text) mod html;
 mod line;
 mod plain;
+mod rules;
 mod scheme_tokenizer;
 mod word;
 
 pub use chars::{CharClass, UNICODE, class_of};
 pub use plain::{PlainText, Tokenization, squeeze};
+pub use rules::{HTML, PLUS, Rules};
 pub use scheme_tokenizer::SchemeTokenizer;
 
 use crate::text::{scheme::TokenScheme, stream::Tokens};
@@ -68,7 +70,7 @@ tokenizers! {
         "words of any script, case folded, apostrophes inside dropped; single characters where a script has no spaces",
         word::tokenize;
     /// Overlapping runs of this many letters.
-    Char(N) = "char", "overlapping runs of N letters, for noisy text such as OCR", grams::tokenize;
+    Char(N) = "char", "overlapping runs of N letters, for noisy text such as OCR; letters is short for char:1", grams::tokenize;
     /// Lines.
     Line = "line", "lines, white space folded", line::tokenize;
     /// The tokens of source code.
@@ -90,8 +92,14 @@ pub fn help() -> String {
     let rows = TABLE
         .iter()
         .map(|(name, what, _)| format!("{name}: {what}"));
-    rows.collect::<Vec<_>>().join(";\n")
+    format!(
+        "{};\nseveral with plus signs, such as code+code-norm: the blots of all of them, and the passages of the first",
+        rows.collect::<Vec<_>>().join(";\n")
+    )
 }
+
+/// The name that people know single letters by.
+const LETTERS: &str = "letters";
 
 fn read_length(argument: Option<&str>) -> Option<usize> {
     argument?.parse().ok().filter(|n| (1..=255).contains(n))
@@ -100,6 +108,9 @@ fn read_length(argument: Option<&str>) -> Option<usize> {
 impl Rule {
     /// Reads `word`, `char:16`, …
     pub fn parse(text: &str) -> Result<Self, String> {
+        if text == LETTERS {
+            return Ok(Self::Char(1));
+        }
         let (name, argument) = text
             .split_once(':')
             .map_or((text, None), |(name, argument)| (name, Some(argument)));
@@ -118,37 +129,55 @@ impl Rule {
 
 /// Turns texts into tokens; owns buffers that are reused.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
-#[serde(from = "Tokenization", into = "Tokenization")]
+#[serde(from = "TokenizerOptions", into = "TokenizerOptions")]
 pub struct Tokenizer {
-    rule: Rule,
+    rules: Rules,
     strips_html: bool,
     stripped: Stripped,
 }
 
+/// What a [`Tokenizer`] does, as a plan keeps it.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct TokenizerOptions {
+    #[serde(rename = "rule")]
+    rules: Rules,
+    strips_html: bool,
+}
+
+impl From<TokenizerOptions> for Tokenizer {
+    fn from(options: TokenizerOptions) -> Self {
+        Self::new(options.rules, options.strips_html)
+    }
+}
+
+impl From<Tokenizer> for TokenizerOptions {
+    fn from(tokenizer: Tokenizer) -> Self {
+        Self {
+            rules: tokenizer.rules,
+            strips_html: tokenizer.strips_html,
+        }
+    }
+}
+
 impl Tokenizer {
     /// A tokenizer with empty buffers.
-    pub fn new(rule: Rule, strips_html: bool) -> Self {
+    pub fn new(rules: impl Into<Rules>, strips_html: bool) -> Self {
         Self {
-            rule,
+            rules: rules.into(),
             strips_html,
             stripped: Stripped::default(),
         }
     }
 
-    /// How text becomes tokens.
-    pub fn rule(&self) -> Rule {
-        self.rule
-    }
-
     /// The scheme of its tokens.
     pub fn scheme(&self) -> TokenScheme {
-        self.tokenization().into()
+        TokenScheme::new(self.rules.clone(), self.strips_html)
     }
 
-    /// What it does, without its buffers.
+    /// What it does by its first rule, without its buffers.
     pub fn tokenization(&self) -> Tokenization {
         Tokenization {
-            rule: self.rule,
+            rule: self.rules.first(),
             strips_html: self.strips_html,
         }
     }
@@ -158,14 +187,26 @@ impl Tokenizer {
         self.stripped.strip("");
     }
 
-    /// Replaces `out` by the tokens of `text`.
+    /// Replaces `out` by the tokens of `text`: those of the first rule, and of each other one in [`Tokens::others`].
     pub fn tokenize(&mut self, text: &str, out: &mut Tokens) {
+        let has_spans = out.spans.is_some();
         out.clear();
-        if !self.strips_html {
-            return self.rule.tokenize(text, out);
+        out.others
+            .resize_with(self.rules.others().len(), || Tokens::new(has_spans));
+        if self.strips_html {
+            self.stripped.strip(text);
         }
-        self.stripped.strip(text);
-        self.rule.tokenize(&self.stripped.text, out);
+        self.apply(self.rules.first(), text, out);
+        for (at, &rule) in self.rules.others().iter().enumerate() {
+            self.apply(rule, text, &mut out.others[at]);
+        }
+    }
+
+    fn apply(&self, rule: Rule, text: &str, out: &mut Tokens) {
+        if !self.strips_html {
+            return rule.tokenize(text, out);
+        }
+        rule.tokenize(&self.stripped.text, out);
         if let Some(spans) = &mut out.spans {
             spans
                 .iter_mut()

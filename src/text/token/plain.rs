@@ -18,12 +18,6 @@ impl From<Tokenization> for Tokenizer {
     }
 }
 
-impl From<Tokenizer> for Tokenization {
-    fn from(tokenizer: Tokenizer) -> Self {
-        tokenizer.tokenization()
-    }
-}
-
 impl Default for Tokenization {
     fn default() -> Self {
         Self {
