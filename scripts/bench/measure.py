@@ -112,6 +112,15 @@ def synthetic(documents):
     return path
 
 
+@functools.cache
+def code_copies():
+    """The directory of altered copies of programs, made if it is missing."""
+    done = subprocess.run([ROOT / "scripts/corpora/make-code-copies"], stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise Missing("scripts/corpora/make-code-copies could not make its corpus")
+    return pathlib.Path(done.stdout.strip().split("\n")[-1])
+
+
 def script():
     """The name of the running script, for messages."""
     return os.path.basename(sys.argv[0])
