@@ -103,9 +103,11 @@ pub static PRESETS: &[&Preset] = &[
     &Preset {
         name: "code",
         help: "source code, also with other names or moved parts (index × 2)",
-        tokenizer: Some("code-norm"),
-        pairs: cutoff(Score::Containment, 0.5),
+        tokenizer: Some("code-norm+code"),
+        k: Some(16),
+        pairs: cutoff(Score::Containment, 0.15),
         clusters: cutoff(Score::Containment, 0.5),
+        common: CommonTextRule::Counts,
         ..DEFAULT
     },
     &Preset {
