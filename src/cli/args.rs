@@ -393,8 +393,8 @@ pub struct QuietArgs {
 /// How text becomes tokens.
 #[derive(Args, Debug, Clone)]
 pub struct TokenArgs {
-    /// word, char:N, line, code, code-norm or dna [default: word]
-    #[arg(long, value_name = "NAME", value_parser = Rule::parse, long_help = long_help("How text becomes tokens", &token::help(), "word"))]
+    /// words, word, char:N, line, code, code-norm or dna [default: words]
+    #[arg(long, value_name = "NAME", value_parser = Rule::parse, long_help = long_help("How text becomes tokens", &token::help(), "words"))]
     pub tokenizer: Option<Rule>,
     /// Strip HTML: tags, scripts and styles; decode entities
     #[arg(long)]
@@ -418,7 +418,7 @@ impl TokenArgs {
     pub fn tokenizer(&self) -> Option<Tokenizer> {
         let rule = self.rule();
         let is_asked = rule.is_some() || self.strip_html;
-        is_asked.then(|| Tokenizer::new(rule.unwrap_or(Rule::Word), self.strip_html))
+        is_asked.then(|| Tokenizer::new(rule.unwrap_or_default(), self.strip_html))
     }
 
     /// The tokenizer that was given, or that of the preset.

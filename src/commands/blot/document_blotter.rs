@@ -157,7 +157,7 @@ impl DocumentBlotter {
                 )));
             }
         }
-        let default_k = default_window(if is_dna { Rule::Dna } else { Rule::Word });
+        let default_k = default_window(if is_dna { Rule::Dna } else { Rule::default() });
         let run = Run {
             k: options.k.unwrap_or(default_k),
             interleave: options.interleave.unwrap_or(1),
@@ -166,7 +166,7 @@ impl DocumentBlotter {
         // Phrases are tokenised as the documents are; by words if those came from a program we do not know.
         let tokenizer = tokens
             .tokenizer()
-            .unwrap_or_else(|| Tokenizer::new(Rule::Word, false));
+            .unwrap_or_else(|| Tokenizer::new(Rule::default(), false));
         let asked = options.select.clone().unwrap_or_default();
         let mut blotters = Vec::new();
         let mut windows = Vec::new();

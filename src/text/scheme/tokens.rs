@@ -1,9 +1,9 @@
 //! The scheme of a token stream.
 
-use crate::text::token::{Rule, Tokenization, Tokenizer, UNICODE};
+use crate::text::token::{Rule, Tokenization, Tokenizer};
 use std::{fmt, str::FromStr};
 
-/// The scheme of a token stream, for example `word@18.0`.
+/// The scheme of a token stream, for example `words@18.0/49`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenScheme {
     text: String,
@@ -38,7 +38,7 @@ impl TokenScheme {
 impl From<Tokenization> for TokenScheme {
     fn from(tokenization: Tokenization) -> Self {
         Self {
-            text: format!("{}@{UNICODE}", tokenization.name()),
+            text: format!("{}@{}", tokenization.name(), tokenization.rule.tables()),
             tokenization: Some(tokenization),
         }
     }
@@ -56,7 +56,7 @@ impl FromStr for TokenScheme {
     fn from_str(text: &str) -> Result<Self, String> {
         if text.is_empty() || text.contains(|c: char| c.is_whitespace() || c.is_control()) {
             return Err(format!(
-                "'{text}' is not the scheme of a token stream, such as 'word@18.0'"
+                "'{text}' is not the scheme of a token stream, such as 'words@18.0/49'"
             ));
         }
         Ok(Self {
@@ -66,13 +66,13 @@ impl FromStr for TokenScheme {
     }
 }
 
-/// Reads `word+html@18.0`.
+/// Reads `words+html@18.0/49`.
 fn parse_tokenization(text: &str) -> Option<Tokenization> {
-    let (name, unicode) = text.split_once('@')?;
+    let (name, tables) = text.split_once('@')?;
     let html = name.strip_suffix("+html");
-    (unicode == UNICODE).then_some(())?;
-    Some(Tokenization {
-        rule: Rule::parse(html.unwrap_or(name)).ok()?,
+    let rule = Rule::parse(html.unwrap_or(name)).ok()?;
+    (tables == rule.tables()).then_some(Tokenization {
+        rule,
         strips_html: html.is_some(),
     })
 }
@@ -91,8 +91,27 @@ mod tests {
         let scheme = TokenScheme::from(tokenization);
         assert_eq!(parse(&scheme.to_string()), scheme);
         assert_eq!(scheme.tokenization(), Some(tokenization));
-        assert!(parse(&format!("dna@{UNICODE}")).is_dna());
-        for foreign in ["word", "word@1.0", "stems@18.0", "a@b@c+html"] {
+        assert!(parse("dna@18.0").is_dna());
+        for rule in [Rule::Words, Rule::Word] {
+            let scheme = TokenScheme::from(Tokenization {
+                rule,
+                strips_html: false,
+            });
+            assert_eq!(parse(&scheme.to_string()), scheme);
+        }
+        assert_eq!(
+            TokenScheme::from(Tokenization::default()).to_string(),
+            "words@18.0/49"
+        );
+        for foreign in [
+            "word",
+            "word@1.0",
+            "stems@18.0",
+            "a@b@c+html",
+            "words@18.0",
+            "words@18.0/48",
+            "word@18.0/49",
+        ] {
             assert_eq!(parse(foreign).tokenization(), None);
             assert_eq!(parse(foreign).to_string(), foreign);
         }
