@@ -102,6 +102,15 @@ def plagiarism():
 
 
 @functools.cache
+def udhr():
+    """The directory of the Universal Declaration of Human Rights, LANGUAGE/NN.txt, made if it is missing."""
+    done = subprocess.run([ROOT / "scripts/corpora/make-udhr"], stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise Missing("scripts/corpora/make-udhr could not make its corpus")
+    return done.stdout.strip()
+
+
+@functools.cache
 def synthetic(documents):
     """A synthetic corpus of this many documents as NDJSON, made if it is missing."""
     path = CACHE / f"synthetic/{documents}.jsonl"

@@ -19,6 +19,10 @@
 //! With `k` = 3, the texts *a b c X d e f* and *a b c Y Z d e f* have the runs *a b c* and *d e f*.
 //! At most two words lie between them, so they are one chain of 6 = 2·3 words: an edited passage.
 //!
+//! Words of scripts without spaces count by their length (`word_weight`), and about 40 characters in a row are enough
+//! if they are equal to the character. Such a copy may start and end inside words; the equal characters around its
+//! words belong to it.
+//!
 //! # Reworded text
 //!
 //! The copied words are removed, and the rest of the sentences is compared. A word counts by its
@@ -82,6 +86,7 @@ mod sentence;
 mod summary;
 mod verbatim;
 mod word_range;
+mod word_weight;
 
 #[cfg(test)]
 mod tests;
@@ -166,7 +171,7 @@ impl AlignOptions {
 
     /// Whether to search for reworded text: only words can be reworded.
     fn finds_reworded(&self) -> bool {
-        self.tokenization.rule == Rule::Word
+        self.tokenization.rule.is_words()
     }
 }
 

@@ -4,6 +4,7 @@ use super::{
     AlignOptions,
     sentence::{Sentence, sentences},
     word_range::WordRange,
+    word_weight::WordWeights,
 };
 use crate::base::num::{ToU32, ToUsize};
 use crate::{
@@ -28,6 +29,9 @@ pub struct PreparedText {
     pub(super) words: Vec<u64>,
     /// The span of each word.
     pub(super) spans: Vec<Span>,
+    pub(super) weights: WordWeights,
+    /// The number of words of a window; of heavy words, fewer that weigh as much.
+    window_words: usize,
     /// The hash and first word of each window, sorted.
     pub(super) grams: Vec<(u64, u32)>,
     pub(super) sentences: Vec<Sentence>,
@@ -137,9 +141,17 @@ impl PreparedText {
         let sentences = sentences(plain.text(), &spans);
         let reasons = rules.word_reasons(plain.text(), &words, &spans);
         let (vocabulary, terms) = terms(&tokens, tokenization.rule, &reasons);
+        let weights = WordWeights::new(&tokens, tokenization.rule);
+        let window_words = options.window_tokens.to_usize();
         let mut grams = grams(&tokens, options.window_tokens);
+        if !weights.are_equal() {
+            grams = weighed_grams(grams, &words, &weights, window_words);
+        }
         let window = |at: u32| {
-            at.to_usize()..(at.to_usize() + options.window_tokens.to_usize()).min(words.len())
+            at.to_usize()
+                ..weights
+                    .window_end(at.to_usize(), window_words)
+                    .min(words.len())
         };
         grams.retain(|&(_, at)| {
             reasons.is_empty() || reasons[window(at)].iter().all(Option::is_none)
@@ -161,6 +173,8 @@ impl PreparedText {
             plain,
             words,
             spans,
+            weights,
+            window_words,
             sentences,
             vocabulary,
             terms,
@@ -226,6 +240,11 @@ impl PreparedText {
             start: all - words.end,
             end: all - words.start,
         })
+    }
+
+    /// The end of the window that starts with this word; past the last word if the document ends before.
+    pub(super) fn window_end(&self, at: usize) -> usize {
+        self.weights.window_end(at, self.window_words)
     }
 
     /// The number of words.
@@ -378,14 +397,42 @@ fn grams(tokens: &Tokens, k: u32) -> Vec<(u64, u32)> {
     grams
 }
 
+/// The hashes of all full windows where words differ in weight, sorted. Windows of `window_words` words keep the
+/// hash they have where words do not differ, as the other document may.
+fn weighed_grams(
+    grams: Vec<(u64, u32)>,
+    words: &[u64],
+    weights: &WordWeights,
+    window_words: usize,
+) -> Vec<(u64, u32)> {
+    let mut hashes = vec![0; words.len()];
+    for (hash, at) in grams {
+        hashes[at.to_usize()] = hash;
+    }
+    let mut bytes = Vec::new();
+    let mut weighed = Vec::with_capacity(words.len());
+    for (at, &hash) in hashes.iter().enumerate() {
+        let end = weights.window_end(at, window_words);
+        let Some(window) = words.get(at..end) else {
+            break;
+        };
+        let hash = if window.len() == window_words {
+            hash
+        } else {
+            bytes.clear();
+            bytes.extend(window.iter().flat_map(|word| word.to_le_bytes()));
+            xxh3_64(&bytes)
+        };
+        weighed.push((hash, at.to_u32()));
+    }
+    weighed.sort_unstable();
+    weighed
+}
+
 /// The distinct terms that are not excluded, and the term of each token.
 fn terms(tokens: &Tokens, rule: Rule, reasons: &[Option<ExclusionReason>]) -> (Vec<u64>, Vec<u32>) {
     let term = |token| {
-        if rule == Rule::Word {
-            stem(token)
-        } else {
-            token
-        }
+        if rule.is_words() { stem(token) } else { token }
     };
     let hashes: Vec<u64> = tokens.iter().map(|token| xxh3_64(term(token))).collect();
     let counts = |at: usize| reasons.get(at).is_none_or(Option::is_none);

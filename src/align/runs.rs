@@ -38,7 +38,7 @@ pub(super) fn runs(a: &PreparedText, b: &PreparedText, k: u32) -> Vec<WordRun> {
         let measured = candidates.map(|bt| (ahead(a, b, at, bt), bt));
         let best = measured
             .max_by_key(|&(length, bt)| (length, -(bt as i64 - expected).abs(), -(bt as i64)));
-        let Some((length, bt)) = best.filter(|&(length, _)| length >= k.to_usize()) else {
+        let Some((length, bt)) = best.filter(|&(length, _)| at + length >= a.window_end(at)) else {
             at += 1;
             continue;
         };
@@ -53,7 +53,11 @@ pub(super) fn runs(a: &PreparedText, b: &PreparedText, k: u32) -> Vec<WordRun> {
             b: (bt - back).to_u32(),
             length: (length + back).to_u32(),
         });
-        at += length + 1 - k.to_usize();
+        let end = at + length;
+        at += 1;
+        while at < places.len() && a.window_end(at) <= end {
+            at += 1;
+        }
     }
     runs
 }

@@ -5,9 +5,13 @@ use super::{
     prepared_text::PreparedText,
     runs::{WordRun, runs},
     word_range::WordRange,
+    word_weight::{CHAR_WEIGHT, WORD_WEIGHT, unspaced_weight},
 };
 use crate::base::num::{ToU32, ToUsize};
-use crate::text::stream::Span;
+use crate::text::{
+    stream::Span,
+    token::{CharClass, class_of},
+};
 use std::cmp::Reverse;
 
 /// A chain of equal runs of words.
@@ -19,6 +23,10 @@ pub(super) struct CopiedPart {
     pub b: WordRange,
     /// The number of equal words.
     pub words: u32,
+    /// The weight of these words.
+    weight: u64,
+    /// The heaviest of the runs.
+    heaviest: WordRun,
 }
 
 impl CopiedPart {
@@ -34,7 +42,7 @@ impl CopiedPart {
         in_a && (in_b || is_much_longer)
     }
 
-    fn of(run: WordRun) -> Self {
+    fn of(run: WordRun, a: &PreparedText) -> Self {
         let words = |start| WordRange {
             start,
             end: start + run.length,
@@ -43,11 +51,18 @@ impl CopiedPart {
             a: words(run.a),
             b: words(run.b),
             words: run.length,
+            weight: run_weight(a, run),
+            heaviest: run,
         }
     }
 
     /// Appends a run that follows within `gap` words on both sides; returns whether it did.
-    fn append(&mut self, mut run: WordRun, gap: u32) -> bool {
+    fn append(
+        &mut self,
+        mut run: WordRun,
+        gap: u32,
+        (a, b): (&PreparedText, &PreparedText),
+    ) -> bool {
         // In "a b c c d" and "a b c d" both "a b c" and "c d" are runs: the second c counts once.
         let overlap = self
             .a
@@ -62,10 +77,16 @@ impl CopiedPart {
             b: run.b + overlap,
             length: run.length - overlap,
         };
-        let follows = run.a - self.a.end <= gap && run.b - self.b.end <= gap;
+        let widest = WORD_WEIGHT * u64::from(gap);
+        let follows =
+            a.weights.of(self.a.end..run.a) <= widest && b.weights.of(self.b.end..run.b) <= widest;
         if follows {
             (self.a.end, self.b.end) = (run.a + run.length, run.b + run.length);
             self.words += run.length;
+            self.weight += run_weight(a, run);
+            if run_weight(a, run) > run_weight(a, self.heaviest) {
+                self.heaviest = run;
+            }
         }
         follows
     }
@@ -97,13 +118,54 @@ pub(super) fn copies(
     found.dedup();
     let mut copies: Vec<CopiedPart> = Vec::new();
     for run in found {
+        // Fewer words than a window has, but heavy ones: such a run counts alone or not at all.
+        let is_short = |words| words < k;
         let mut open = copies.iter_mut().rev().take(OPEN_CHAINS);
-        if !open.any(|copy| copy.append(run, gap)) {
-            copies.push(CopiedPart::of(run));
+        let appended = !is_short(run.length)
+            && open.any(|copy| !is_short(copy.words) && copy.append(run, gap, (a, b)));
+        if !appended {
+            copies.push(CopiedPart::of(run, a));
         }
     }
-    copies.retain(|copy| copy.words >= options.least_tokens());
+    copies.retain(|copy| is_copy(a, b, copy, options));
     without_echoes(copies, (a.words.len(), b.words.len()))
+}
+
+fn run_weight(a: &PreparedText, run: WordRun) -> u64 {
+    a.weights.of(run.a..run.a + run.length)
+}
+
+/// Whether a chain is long enough. In a script without spaces a copy of a few long words may be, but only as a single
+/// run that is equal to the character: legal and other texts repeat their formulas, with other words between them. A
+/// chain needs a quarter more words there than elsewhere.
+fn is_copy(a: &PreparedText, b: &PreparedText, copy: &CopiedPart, options: &AlignOptions) -> bool {
+    let least = WORD_WEIGHT * u64::from(options.least_tokens());
+    let has_unspaced = copy.weight != WORD_WEIGHT * u64::from(copy.words);
+    let many = options.least_tokens() + options.least_tokens() / 4;
+    (copy.weight >= least && (!has_unspaced || copy.words >= many))
+        || (has_unspaced && exact_weight(a, b, copy.heaviest).is_some_and(|weight| weight >= least))
+}
+
+/// The most characters that count between two words: a full stop and a space, not a line of dots.
+const MAX_GAP_CHARS: usize = 2;
+
+/// The weight of a run that is equal to the character, with the spaces and punctuation between its words, and with
+/// equal characters of cut words around it.
+fn exact_weight(a: &PreparedText, b: &PreparedText, run: WordRun) -> Option<u64> {
+    let run = CopiedPart::of(run, a);
+    let (one, two) = (a.bytes_of(run.a), b.bytes_of(run.b));
+    if a.text()[one.range()] != b.text()[two.range()] {
+        return None;
+    }
+    let words = &a.spans[run.a.range()];
+    let between = |pair: &[Span]| {
+        let gap = pair[0].end.to_usize()..pair[1].start.to_usize();
+        a.text()
+            .get(gap)
+            .map_or(0, |gap| gap.chars().take(MAX_GAP_CHARS).count())
+    };
+    let separators: usize = words.windows(2).map(between).sum();
+    Some(run.weight + CHAR_WEIGHT * separators as u64 + cut_words(a, b, &run).weight())
 }
 
 /// The most further places of `b` to report for one span of `a`.
@@ -161,6 +223,8 @@ pub(super) fn bytes(a: &PreparedText, b: &PreparedText, copy: &CopiedPart) -> (S
         str::trim_start,
         |gap| gap.chars().rev().collect(),
     );
+    let cut = cut_words(a, b, copy);
+    let (before, after) = (before.max(cut.before.bytes), after.max(cut.after.bytes));
     (
         Span {
             start: one.start - before,
@@ -171,6 +235,66 @@ pub(super) fn bytes(a: &PreparedText, b: &PreparedText, copy: &CopiedPart) -> (S
             end: two.end + after,
         },
     )
+}
+
+/// Text at both ends of a copied part that both documents have, but cut into other words: in a script without
+/// spaces, the words at the ends of a copy depend on the text around it.
+#[derive(Default)]
+struct CutWords {
+    before: CommonText,
+    after: CommonText,
+}
+
+impl CutWords {
+    fn weight(&self) -> u64 {
+        unspaced_weight(self.before.letters) + unspaced_weight(self.after.letters)
+    }
+}
+
+#[derive(Default)]
+struct CommonText {
+    bytes: u32,
+    /// The number of letters of scripts without spaces, and their marks.
+    letters: usize,
+}
+
+/// The most characters of [`CommonText`]: more than a few words are equal only in texts that repeat themselves.
+const MAX_CUT_CHARS: usize = 64;
+
+fn cut_words(a: &PreparedText, b: &PreparedText, copy: &CopiedPart) -> CutWords {
+    if a.weights.are_equal() || b.weights.are_equal() {
+        return CutWords::default();
+    }
+    let (one, two) = (a.bytes_of(copy.a), b.bytes_of(copy.b));
+    CutWords {
+        before: common_unspaced(
+            a.text()[..one.start.to_usize()].chars().rev(),
+            b.text()[..two.start.to_usize()].chars().rev(),
+        ),
+        after: common_unspaced(
+            a.text()[one.end.to_usize()..].chars(),
+            b.text()[two.end.to_usize()..].chars(),
+        ),
+    }
+}
+
+/// The equal characters of two texts, up to the last letter of a script without spaces, and as long as no other
+/// letter comes.
+fn common_unspaced(one: impl Iterator<Item = char>, two: impl Iterator<Item = char>) -> CommonText {
+    let mut common = CommonText::default();
+    let (mut bytes, mut letters) = (0, 0);
+    for (c, _) in one.zip(two).take(MAX_CUT_CHARS).take_while(|(c, d)| c == d) {
+        bytes += c.len_utf8().to_u32();
+        match class_of(c) {
+            CharClass::Letter | CharClass::Digit => break,
+            CharClass::Solo | CharClass::Mark => {
+                letters += 1;
+                common = CommonText { bytes, letters };
+            }
+            CharClass::Separator | CharClass::Apostrophe | CharClass::Ignorable => {}
+        }
+    }
+    common
 }
 
 /// The text between some words and the next one; and the part of it on the line of the last word,

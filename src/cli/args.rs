@@ -393,8 +393,8 @@ pub struct QuietArgs {
 /// How text becomes tokens.
 #[derive(Args, Debug, Clone)]
 pub struct TokenArgs {
-    /// word, char:N, line, code, code-norm, dna, or several as code+code-norm [default: word]
-    #[arg(long, value_name = "NAME", value_parser = Rules::parse, long_help = long_help("How text becomes tokens", &token::help(), "word"))]
+    /// words, word, char:N, line, code, code-norm, dna, or several [default: words]
+    #[arg(long, value_name = "NAME", value_parser = Rules::parse, long_help = long_help("How text becomes tokens", &token::help(), "words"))]
     pub tokenizer: Option<Rules>,
     /// Strip HTML: tags, scripts and styles; decode entities
     #[arg(long)]
@@ -418,7 +418,7 @@ impl TokenArgs {
     pub fn tokenizer(&self) -> Option<Tokenizer> {
         let rules = self.rules();
         let is_asked = rules.is_some() || self.strip_html;
-        let rules = || rules.unwrap_or_else(|| Rule::Word.into());
+        let rules = || rules.unwrap_or_else(|| Rule::default().into());
         is_asked.then(|| Tokenizer::new(rules(), self.strip_html))
     }
 

@@ -57,7 +57,7 @@ impl PassageOptions {
             Error::Usage(format!("{}: {what}", index.directory.display()))
         };
         self.passages.tokenization = scheme.tokenization().ok_or_else(foreign)?;
-        if self.passages.tokenization.rule != Rule::Word
+        if !self.passages.tokenization.rule.is_words()
             && let Some((_, window_tokens)) = blot::verbatim(&index.scheme.windows)
         {
             self.passages.window_tokens = window_tokens;
@@ -113,7 +113,7 @@ impl PassageOptions {
                 "Texts are shown and counted as a reader sees them: tags, comments, scripts and styles of HTML are left out.".to_owned(),
             );
         }
-        if rule != Rule::Word {
+        if !rule.is_words() {
             notes.push(format!("Texts are compared by the tokenizer {}: the words that are counted here are its tokens.", rule.name()));
         }
         if self.min_match_words > 0 {

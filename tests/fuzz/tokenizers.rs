@@ -5,7 +5,7 @@ use dedup::text::{stream::Tokens, token::{Rule, Tokenizer}};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
-    for rule in [Rule::Word, Rule::Char(3), Rule::Line, Rule::Code, Rule::CodeNorm, Rule::Dna] {
+    for rule in [Rule::Words, Rule::Word, Rule::Char(3), Rule::Line, Rule::Code, Rule::CodeNorm, Rule::Dna] {
         for strips_html in [false, true] {
             let mut tokens = Tokens::new(true);
             Tokenizer::new(rule, strips_html).tokenize(text, &mut tokens);

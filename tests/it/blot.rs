@@ -21,7 +21,7 @@ fn the_stream_has_header_records_and_end() {
         TestDir::with(&[("a.txt", TEXT)]).run("dedup-blot", &["-k", "3", "--positions", "a.txt"]);
     assert_eq!(
         ran.ok_text(),
-        r#"{"dedup":"blots","version":1,"scheme":"word@18.0 ordered:3:32 all"}
+        r#"{"dedup":"blots","version":1,"scheme":"words@18.0/49 ordered:3:32 all"}
 {"doc":"a.txt","bytes":26,"hash":"72c1a3dd9a84d69efa92a935498285dc","tokens":5,"blots":["d96da365","17faaf25","68072423"],"positions":[0,1,2]}
 {"end":{"records":1}}
 "#
@@ -113,7 +113,7 @@ fn the_anchor_selection_keeps_windows_by_their_first_word() {
     assert_eq!(found[1]["positions"].to_string(), "[0,3,5,7]");
     assert_eq!(
         found[0]["scheme"],
-        "word@18.0 ordered:2:32 anchor:=563d1a65c3d49379"
+        "words@18.0/49 ordered:2:32 anchor:=563d1a65c3d49379"
     );
 }
 
@@ -165,7 +165,7 @@ fn token_streams_of_other_programs_are_read() {
     let ran = TestDir::new().run_with("dedup-blot", &["-k", "3"], lines.as_bytes());
     assert_eq!(
         ran.ok_text(),
-        r#"{"dedup":"blots","version":1,"scheme":"word@18.0 ordered:3:32 all"}
+        r#"{"dedup":"blots","version":1,"scheme":"words@18.0/49 ordered:3:32 all"}
 {"doc":"x","hash":"2395a67e0e829f0a2ef6533ab30585d3","tokens":3,"blots":["d96da365"]}
 {"doc":"y","hash":"99aa06d3014798d86001c324468d497f","tokens":0,"blots":[]}
 {"end":{"records":2}}
@@ -267,7 +267,7 @@ fn documents_after_a_blot_stream_get_its_scheme() {
     let ran = dir.run("dedup-blot", &["c.blots", "b"]);
     assert_eq!(ran.code(), 2);
     assert!(
-        ran.stderr().starts_with("dedup-blot: b: this program cannot make blots of scheme 'word@18.0 ordered:8:32 anchor:="),
+        ran.stderr().starts_with("dedup-blot: b: this program cannot make blots of scheme 'words@18.0/49 ordered:8:32 anchor:="),
         "{}",
         ran.stderr()
     );

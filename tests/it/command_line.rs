@@ -31,7 +31,7 @@ fn output_files_appear_whole_or_not_at_all() {
     assert_eq!(dir.read("t"), dir.run("dedup-tokenize", &["a"]).ok());
     dir.write(
         "bad",
-        "{\"dedup\":\"tokens\",\"version\":1,\"scheme\":\"word@18.0\"}\n",
+        "{\"dedup\":\"tokens\",\"version\":1,\"scheme\":\"words@18.0/49\"}\n",
     );
     assert_eq!(dir.run("dedup-tokenize", &["-o", "t", "bad"]).code(), 2);
     assert_eq!(dir.read("t"), dir.run("dedup-tokenize", &["a"]).ok());

@@ -80,7 +80,7 @@ fn missing_and_swapped_blocks_are_detected() {
     let words = "many different words ".repeat(30_000);
     let dir = TestDir::with(&[("a", &words), ("b", &words), ("c", &words)]);
     let whole = dir.run("dedup-tokenize", &["--binary", "a", "b", "c"]).ok();
-    let head = 24 + b"{\"dedup\":\"tokens\",\"version\":1,\"scheme\":\"word@18.0\"}".len();
+    let head = 24 + b"{\"dedup\":\"tokens\",\"version\":1,\"scheme\":\"words@18.0/49\"}".len();
     let block = (whole.len() - head - 40) / 3;
     let [one, two, three] = [0, 1, 2].map(|n| &whole[head + n * block..head + (n + 1) * block]);
     for blocks in [
@@ -104,7 +104,7 @@ fn missing_and_swapped_blocks_are_detected() {
 
 #[test]
 fn headers_and_end_records_out_of_order_are_refused() {
-    let header = r#"{"dedup":"tokens","version":1,"scheme":"word@18.0"}"#;
+    let header = r#"{"dedup":"tokens","version":1,"scheme":"words@18.0/49"}"#;
     let record = |doc: &str| format!(r#"{{"doc":"{doc}","tokens":["x"]}}"#);
     let end = |n: u32| format!(r#"{{"end":{{"records":{n}}}}}"#);
     for (lines, line, what) in [
@@ -157,7 +157,7 @@ fn headers_and_end_records_out_of_order_are_refused() {
 
 #[test]
 fn a_bad_record_is_reported_and_the_others_are_read() {
-    let lines = "{\"dedup\":\"tokens\",\"version\":1,\"scheme\":\"word@18.0\"}\n{\"doc\":\"a\",\"tokens\":[\"x\"]}\n{\"doc\":\"b\",\"tokens\":[7]}\n{\"doc\":\"c\",\"tokens\":[]}\n{\"end\":{\"records\":3}}\n";
+    let lines = "{\"dedup\":\"tokens\",\"version\":1,\"scheme\":\"words@18.0/49\"}\n{\"doc\":\"a\",\"tokens\":[\"x\"]}\n{\"doc\":\"b\",\"tokens\":[7]}\n{\"doc\":\"c\",\"tokens\":[]}\n{\"end\":{\"records\":3}}\n";
     let ran = TestDir::new().run_with("dedup-blot", &[], lines.as_bytes());
     assert_eq!(
         (ran.code(), docs(&ran.0.stdout)),
@@ -170,8 +170,8 @@ fn a_bad_record_is_reported_and_the_others_are_read() {
     assert!(ran.stdout().ends_with("{\"end\":{\"records\":2}}\n"));
 }
 
-const TOKENS: &str = r#"{"dedup":"tokens","version":1,"scheme":"word@18.0"}"#;
-const BLOTS: &str = r#"{"dedup":"blots","version":1,"scheme":"word@18.0 ordered:8:32 all"}"#;
+const TOKENS: &str = r#"{"dedup":"tokens","version":1,"scheme":"words@18.0/49"}"#;
+const BLOTS: &str = r#"{"dedup":"blots","version":1,"scheme":"words@18.0/49 ordered:8:32 all"}"#;
 
 #[test]
 fn a_record_of_another_kind_is_refused() {
@@ -317,7 +317,7 @@ fn a_dead_upstream_is_an_error() {
 fn absurd_lengths_do_not_allocate() {
     // A valid block header that announces 2^60 bytes.
     let (dir, bytes) = stream("dedup-tokenize", &["--binary"]);
-    let head = 24 + b"{\"dedup\":\"tokens\",\"version\":1,\"scheme\":\"word@18.0\"}".len();
+    let head = 24 + b"{\"dedup\":\"tokens\",\"version\":1,\"scheme\":\"words@18.0/49\"}".len();
     let mut altered = bytes[..head].to_vec();
     let words = [1_u64 << 60, 1, 0, 0].map(u64::to_le_bytes).concat();
     altered.extend_from_slice(&words);

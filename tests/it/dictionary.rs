@@ -369,6 +369,6 @@ fn impossible_parameters_are_refused() {
         );
     }
     // Empty input gives empty output.
-    dir.write("none", "{\"dedup\":\"tokens\",\"version\":1,\"scheme\":\"word@18.0\"}\n{\"end\":{\"records\":0}}\n");
+    dir.write("none", "{\"dedup\":\"tokens\",\"version\":1,\"scheme\":\"words@18.0/49\"}\n{\"end\":{\"records\":0}}\n");
     dir.shell("dedup-index build --dictionary -o none.idx none && dedup-extract compare none.idx --method gdic --candidates").ok();
 }

@@ -89,7 +89,12 @@ fn golden_streams_are_read_and_written_unchanged() {
     let dir = TestDir::new();
     symlink(root().join("testdata"), dir.path("testdata")).unwrap();
     for (tool, name, options) in [
-        ("dedup-tokenize", "word-spans.tokens", &["--spans"][..]),
+        ("dedup-tokenize", "words-spans.tokens", &["--spans"][..]),
+        (
+            "dedup-tokenize",
+            "word-spans.tokens",
+            &["--tokenizer", "word", "--spans"],
+        ),
         (
             "dedup-tokenize",
             "char-16.tokens",
@@ -103,7 +108,12 @@ fn golden_streams_are_read_and_written_unchanged() {
         (
             "dedup-tokenize",
             "html.tokens",
-            &["--strip-html", "--spans"],
+            &["--tokenizer", "word", "--strip-html", "--spans"],
+        ),
+        (
+            "dedup-blot",
+            "ordered-8-32.blots",
+            &["--tokenizer", "word", "--positions"],
         ),
         (
             "dedup-tokenize",
@@ -115,11 +125,12 @@ fn golden_streams_are_read_and_written_unchanged() {
             "code-code-norm.blots",
             &["--tokenizer", "code+code-norm", "--positions"],
         ),
-        ("dedup-blot", "ordered-8-32.blots", &["--positions"]),
         (
             "dedup-blot",
             "xor-10x2-18-winnow.blots",
             &[
+                "--tokenizer",
+                "word",
                 "--scheme",
                 "xor",
                 "-k",
@@ -135,7 +146,7 @@ fn golden_streams_are_read_and_written_unchanged() {
         (
             "dedup-blot",
             "minhash-256-2.prints",
-            &["--scheme", "minhash:256"],
+            &["--tokenizer", "word", "--scheme", "minhash:256"],
         ),
         (
             "dedup-blot",
@@ -217,6 +228,8 @@ fn the_golden_index_is_read_and_reproduced() {
             "made.idx",
             "--parts",
             "2",
+            "--tokenizer",
+            "word",
             "--keep-markup",
             "corpus/",
         ],

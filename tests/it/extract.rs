@@ -691,7 +691,7 @@ fn boilerplate_does_not_count() {
         ),
     ] {
         let head = format!(
-            "{{\"dedup\":\"extract\",{},\"scheme\":\"word@18.0 ordered:8:32 all\",\"version\":1}}\n",
+            "{{\"dedup\":\"extract\",{},\"scheme\":\"words@18.0/49 ordered:8:32 all\",\"version\":1}}\n",
             header
         );
         assert_eq!(pairs(&more), head + &without, "{more:?}");

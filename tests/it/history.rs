@@ -52,7 +52,7 @@ fn a_print_depends_on_the_set_of_tokens() {
     assert_eq!(
         made.ok_text(),
         format!(
-            r#"{{"dedup":"prints","version":1,"scheme":"word@18.0 minhash:256@2"}}
+            r#"{{"dedup":"prints","version":1,"scheme":"words@18.0/49 minhash:256@2"}}
 {{"doc":"a","bytes":13,"hash":"ee0f464e4cceef28aa1c6caef9a33d5b","tokens":2,"print":"{print}"}}
 {{"doc":"b","bytes":3,"hash":"99aa06d3014798d86001c324468d497f","tokens":0,"print":null}}
 {{"doc":"c","bytes":17,"hash":"{}","tokens":3,"print":"{print}"}}
@@ -164,11 +164,11 @@ fn invalid_options_for_prints_are_refused() {
         ),
         (
             "dedup-query history h --min-similarity 0.9 other",
-            "dedup-query: h: scheme is 'word@18.0 minhash:256@2', expected 'char:3@18.0 minhash:256@2'; prints of two schemes cannot be compared",
+            "dedup-query: h: scheme is 'words@18.0/49 minhash:256@2', expected 'char:3@18.0 minhash:256@2'; prints of two schemes cannot be compared",
         ),
         (
             "dedup-query history h --min-similarity 0.9 --tokenizer line a",
-            "dedup-query: h: scheme is 'word@18.0 minhash:256@2', expected 'line",
+            "dedup-query: h: scheme is 'words@18.0/49 minhash:256@2', expected 'line",
         ),
         (
             "dedup-query history h --min-similarity 94 a",
@@ -785,7 +785,7 @@ fn stats_report_the_content_of_a_history() {
     assert_eq!(
         rows[..2],
         [
-            vec!["scheme", "word@18.0 minhash:256@2"],
+            vec!["scheme", "words@18.0/49 minhash:256@2"],
             vec!["entries", "248"]
         ],
         "{table}"

@@ -208,7 +208,7 @@ fn a_router_serves_clients_and_removes_entries() {
     let hello = client.ask("{\"hello\":1}");
     assert!(
         hello.starts_with(
-            "{\"hello\":1,\"scheme\":\"word@18.0 minhash:256@2\",\"buckets\":[0,256],"
+            "{\"hello\":1,\"scheme\":\"words@18.0/49 minhash:256@2\",\"buckets\":[0,256],"
         ),
         "{hello}"
     );

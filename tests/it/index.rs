@@ -188,7 +188,7 @@ fn stats_count_aliases_as_documents() {
     assert_eq!(stats["df"]["top"][0][0], *df.values().max().unwrap());
     let table = dir.run("dedup-index", &["stats", "i"]).ok_text();
     assert!(
-        table.starts_with("scheme                  word@18.0 ordered:8:32 all\n")
+        table.starts_with("scheme                  words@18.0/49 ordered:8:32 all\n")
             && table.contains("documents                             65\n"),
         "{table}"
     );
@@ -317,7 +317,7 @@ fn build_and_stats_refuse_directories_that_are_not_an_index() {
     assert_eq!(ran.code(), 2);
     assert!(
         ran.stderr().contains(
-            "scheme is 'word@18.0 ordered:8:32 all', expected 'word@18.0 ordered:4:32 all'"
+            "scheme is 'words@18.0/49 ordered:8:32 all', expected 'words@18.0/49 ordered:4:32 all'"
         ),
         "{}",
         ran.stderr()

@@ -29,6 +29,7 @@ mod index_safety;
 mod index_tokenization;
 mod input_account;
 mod input_kinds;
+mod languages;
 mod pair_filters;
 mod passages;
 mod passages_of_ndjson;

@@ -105,7 +105,7 @@ fn streams_can_be_joined_with_cat() {
         ));
         assert_eq!(joined.code(), 2);
         assert!(
-            joined.stderr().contains("'line@18.0'") && joined.stderr().contains("'word@18.0'"),
+            joined.stderr().contains("'line@18.0'") && joined.stderr().contains("'words@18.0/49'"),
             "{}",
             joined.stderr()
         );

@@ -27,8 +27,9 @@ fn line(id: &str, document: &Document) -> String {
 }
 
 fn stream<'d>(prefix: &str, documents: impl Iterator<Item = (usize, &'d Document)>) -> String {
-    let head = "{\"dedup\":\"blots\",\"version\":1,\"scheme\":\"word@18.0 ordered:8:32 all\"}\n"
-        .to_owned();
+    let head =
+        "{\"dedup\":\"blots\",\"version\":1,\"scheme\":\"words@18.0/49 ordered:8:32 all\"}\n"
+            .to_owned();
     let lines: Vec<_> = documents
         .map(|(at, document)| line(&format!("{prefix}{at:03}"), document))
         .collect();
@@ -229,7 +230,7 @@ fn excluded_text_does_not_count() {
     assert_eq!(ran.code(), 2);
     assert!(
         ran.stderr().contains(
-            "scheme is 'word@18.0 ordered:5:32 all', expected 'word@18.0 ordered:8:32 all'"
+            "scheme is 'words@18.0/49 ordered:5:32 all', expected 'words@18.0/49 ordered:8:32 all'"
         ),
         "{}",
         ran.stderr()

@@ -268,7 +268,7 @@ fn contradictory_schemes_are_refused() {
         ),
         (
             "dedup-query i --scheme ordered c/source.txt",
-            "word@18.0 ordered:8:32 all",
+            "words@18.0/49 ordered:8:32 all",
         ),
     ] {
         let ran = dir.shell(line);

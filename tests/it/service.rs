@@ -311,7 +311,7 @@ fn prints_streams_and_control_requests_are_answered() {
     let mut client = server.connect(&dir);
     let hello = |entries: u64| {
         format!(
-            "{{\"hello\":1,\"scheme\":\"word@18.0 minhash:256@2\",\"buckets\":[0,256],\"entries\":{entries},\"min_similarity\":0.9,\"top\":2}}\n"
+            "{{\"hello\":1,\"scheme\":\"words@18.0/49 minhash:256@2\",\"buckets\":[0,256],\"entries\":{entries},\"min_similarity\":0.9,\"top\":2}}\n"
         )
     };
     assert_eq!(client.ask("{\"hello\":1}"), hello(0));

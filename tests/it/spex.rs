@@ -306,7 +306,7 @@ fn queries_work_on_the_index() {
     );
     let stats: Value =
         serde_json::from_slice(&dir.run("dedup-index", &["stats", "--json", "i"]).ok()).unwrap();
-    assert_eq!(stats["scheme"], "word@18.0 ordered:8:64 spex");
+    assert_eq!(stats["scheme"], "words@18.0/49 ordered:8:64 spex");
     dir.run(
         "dedup-spex",
         &["-q", "--select", "spex,mod:2", "-o", "fewer", "c"],
@@ -540,7 +540,7 @@ fn invalid_options_are_refused() {
         ("dedup-blot --select spex c", "--select spex needs a file"),
         (
             "dedup-blot -k 5 --select spex:f c",
-            "a filter for 'word@18.0 ordered:8', where 'word@18.0 ordered:5' is made",
+            "a filter for 'words@18.0/49 ordered:8', where 'words@18.0/49 ordered:5' is made",
         ),
         ("dedup-blot --bits 11 --select spex:f c", "11"),
         (
@@ -549,11 +549,11 @@ fn invalid_options_are_refused() {
         ),
         (
             "dedup-spex --add i -l 9 c",
-            "an index of 'word@18.0 ordered:8:64 spex', where chunks of 9 tokens are asked for",
+            "an index of 'words@18.0/49 ordered:8:64 spex', where chunks of 9 tokens are asked for",
         ),
         (
             "dedup-spex --add i --tokenizer line c",
-            "the index has tokens of 'word@18.0'",
+            "the index has tokens of 'words@18.0/49'",
         ),
         (
             "dedup-spex --add final c",

@@ -18,7 +18,7 @@ fn the_stream_has_header_records_and_end() {
         .run("dedup-tokenize", &["--spans", "a.txt", "b.txt"]);
     assert_eq!(
         ran.ok_text(),
-        r#"{"dedup":"tokens","version":1,"scheme":"word@18.0"}
+        r#"{"dedup":"tokens","version":1,"scheme":"words@18.0/49"}
 {"doc":"a.txt","bytes":19,"hash":"ce832fb55f576c52ce87e077c69d4987","tokens":["lorem","ipsum","lorem"],"spans":[[0,5],[6,11],[13,18]]}
 {"doc":"b.txt","bytes":0,"hash":"99aa06d3014798d86001c324468d497f","tokens":[],"spans":[]}
 {"end":{"records":2}}
@@ -70,7 +70,8 @@ fn schemes_name_the_tokenizer() {
             .to_owned()
     };
     assert_eq!(scheme(&["--tokenizer", "char:16"]), "char:16@18.0");
-    assert_eq!(scheme(&["--strip-html"]), "word+html@18.0");
+    assert_eq!(scheme(&["--tokenizer", "word"]), "word@18.0");
+    assert_eq!(scheme(&["--strip-html"]), "words+html@18.0/49");
 }
 
 #[test]
@@ -131,11 +132,12 @@ fn the_hash_matches_xxhsum() {
 
 #[test]
 fn an_unknown_tokenizer_is_refused_with_the_known_ones() {
-    let ran = TestDir::new().run("dedup-tokenize", &["--tokenizer", "words"]);
+    let ran = TestDir::new().run("dedup-tokenize", &["--tokenizer", "stems"]);
     assert_eq!(ran.code(), 2);
     assert!(
-        ran.stderr()
-            .contains("no tokenizer 'words'; there are word, char:N, line, code, code-norm, dna"),
+        ran.stderr().contains(
+            "no tokenizer 'stems'; there are words, word, char:N, line, code, code-norm, dna"
+        ),
         "{}",
         ran.stderr()
     );

@@ -42,7 +42,7 @@ type SelectResult = Result<Box<dyn Select>, String>;
 pub struct SelectContext<'a> {
     /// The tokenizer of the documents.
     pub tokenizer: &'a Tokenizer,
-    /// The scheme of the tokens and of the windows, such as `word@18.0 ordered:8`.
+    /// The scheme of the tokens and of the windows, such as `words@18.0/49 ordered:8`.
     pub scheme: &'a str,
     /// The bits of a blot.
     pub bits: u8,

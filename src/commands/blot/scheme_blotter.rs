@@ -133,7 +133,7 @@ impl SchemeBlotters {
         let tokenizer = of
             .scheme
             .tokenizer()
-            .unwrap_or_else(|| Tokenizer::new(Rule::Word, false));
+            .unwrap_or_else(|| Tokenizer::new(Rule::default(), false));
         let asked = options.select.clone().unwrap_or_default();
         for schemes::NamedShape { shape, select, .. } in
             schemes::parse(windows, run).map_err(Error::Usage)?
@@ -201,7 +201,7 @@ impl TokenList<'_> {
                 default_window(Rule::CodeNorm)
             }
             Some(rule) => default_window(rule),
-            None => default_window(Rule::Word),
+            None => default_window(Rule::default()),
         }
     }
 

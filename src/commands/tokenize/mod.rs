@@ -57,7 +57,7 @@ pub(super) fn token_scheme(
         stream.filter(|(header, _)| header.kind == StreamKind::Tokens),
     ) {
         (Some(tokenizer), _) => Ok(tokenizer.scheme()),
-        (None, None) => Ok(Tokenizer::new(Rule::Word, false).scheme()),
+        (None, None) => Ok(Tokenizer::new(Rule::default(), false).scheme()),
         (None, Some((header, place))) => header
             .scheme
             .parse()

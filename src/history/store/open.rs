@@ -290,7 +290,7 @@ impl History {
 fn create(directory: &Path, options: &StoreOptions) -> Result<HistoryManifest> {
     ensure_new(directory)?;
     let words = || PrintScheme {
-        tokens: Tokenizer::new(Rule::Word, false).scheme(),
+        tokens: Tokenizer::new(Rule::default(), false).scheme(),
     };
     let scheme = options.scheme.clone().unwrap_or_else(words);
     let manifest = HistoryManifest::new(scheme.to_string());

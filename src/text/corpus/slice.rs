@@ -1,7 +1,7 @@
 //! A slice of a corpus: the files that one task reads, as they were when the corpus was walked.
 //!
 //! ```text
-//! {"dedup":"slice","version":1,"scheme":"word@18.0 ordered:8:32 all","files":2,"bytes":31}
+//! {"dedup":"slice","version":1,"scheme":"words@18.0/49 ordered:8:32 all","files":2,"bytes":31}
 //! {"path":"corpus/a.txt","bytes":20,"modified":1767225600000000000}
 //! {"path":"corpus/b.txt","id":"b.txt","bytes":11,"modified":1767225600000000000,"is_named":true}
 //! {"file":"corpus/secret","problem":"Permission denied (os error 13)"}

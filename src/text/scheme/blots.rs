@@ -5,7 +5,7 @@ use crate::base::ids::Blot;
 use serde::{Deserialize, Serialize};
 use std::{convert::Infallible, fmt, ops::RangeInclusive, str::FromStr};
 
-/// The scheme of a blot stream or an index, for example `word@18.0 ordered:8:32 all`.
+/// The scheme of a blot stream or an index, for example `words@18.0/49 ordered:8:32 all`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlotScheme {
     /// The scheme of the tokens that the blots are made from.
@@ -50,7 +50,7 @@ impl FromStr for BlotScheme {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "'{text}' is not the scheme of a blot stream, such as 'word@18.0 ordered:8:32 all'"
+                "'{text}' is not the scheme of a blot stream, such as 'words@18.0/49 ordered:8:32 all'"
             )
         };
         let words: Vec<&str> = text.split(' ').collect();

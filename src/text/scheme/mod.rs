@@ -4,12 +4,12 @@
 //! header or a manifest is read. Two streams can be mixed only if their schemes are equal.
 //!
 //! ```text
-//! word@18.0                               tokens: the tokenizer and its version of Unicode
-//! word@18.0 ordered:8:32 all              blots: windows of 8 tokens, 32 bits, all are kept
+//! words@18.0/49                           tokens: the tokenizer, its versions of Unicode and dictionaries
+//! words@18.0/49 ordered:8:32 all          blots: windows of 8 tokens, 32 bits, all are kept
 //! word+html@18.0 xor:10x2:18 winnow:4     two interleaved streams of windows of 10 tokens
 //! code+code-norm@18.0 code=ordered:16,code-norm=ordered:16:32 all
 //!                                         two tokenizers, each with its own windows
-//! word@18.0 minhash:256@2                 prints: 256 bits of MinHash, version 2 of the definition
+//! words@18.0/49 minhash:256@2             prints: 256 bits of MinHash, version 2 of the definition
 //! ```
 //!
 //! Several tokenizers may share an index. Each makes its own tokens of a document, and its own blots. One token record carries the

@@ -3,7 +3,7 @@
 use super::TokenScheme;
 use std::{fmt, str::FromStr};
 
-/// The scheme of a print stream or a history, for example `word@18.0 minhash:256@2`.
+/// The scheme of a print stream or a history, for example `words@18.0/49 minhash:256@2`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PrintScheme {
     /// The scheme of the tokens that the prints are made from.
@@ -33,7 +33,7 @@ impl FromStr for PrintScheme {
                  this program reads version 2 ({MINHASH}): make the prints again from the documents"
             )),
             _ => Err(format!(
-                "'{text}' is not the scheme of a print stream, such as 'word@18.0 {MINHASH}'"
+                "'{text}' is not the scheme of a print stream, such as 'words@18.0/49 {MINHASH}'"
             )),
         }
     }

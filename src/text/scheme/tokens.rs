@@ -2,11 +2,11 @@
 
 use crate::text::{
     stream::Tokens,
-    token::{Rule, Rules, Tokenization, Tokenizer, UNICODE},
+    token::{Rule, Rules, Tokenization, Tokenizer},
 };
 use std::{fmt, str::FromStr};
 
-/// The scheme of a token stream, for example `word@18.0`, or `code+code-norm@18.0` of two tokenizers.
+/// The scheme of a token stream, for example `words@18.0/49`, or `code+code-norm@18.0` of two tokenizers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenScheme {
     text: String,
@@ -20,7 +20,7 @@ impl TokenScheme {
     pub fn new(rules: Rules, strips_html: bool) -> Self {
         let html = if strips_html { "+html" } else { "" };
         Self {
-            text: format!("{}{html}@{UNICODE}", rules.name()),
+            text: format!("{}{html}@{}", rules.name(), rules.tables()),
             rules: Some(rules),
             strips_html,
         }
@@ -106,7 +106,7 @@ impl FromStr for TokenScheme {
     fn from_str(text: &str) -> Result<Self, String> {
         if text.is_empty() || text.contains(|c: char| c.is_whitespace() || c.is_control()) {
             return Err(format!(
-                "'{text}' is not the scheme of a token stream, such as 'word@18.0'"
+                "'{text}' is not the scheme of a token stream, such as 'words@18.0/49'"
             ));
         }
         // Names that mean the same, such as `letters`, are written in one way only.
@@ -121,11 +121,10 @@ impl FromStr for TokenScheme {
 
 /// Reads `code+code-norm+html@18.0`.
 fn parse_known(text: &str) -> Option<TokenScheme> {
-    let (name, unicode) = text.split_once('@')?;
+    let (name, tables) = text.split_once('@')?;
     let html = name.strip_suffix("+html");
-    (unicode == UNICODE).then_some(())?;
     let rules = Rules::parse(html.unwrap_or(name)).ok()?;
-    Some(TokenScheme::new(rules, html.is_some()))
+    (tables == rules.tables()).then(|| TokenScheme::new(rules, html.is_some()))
 }
 
 #[cfg(test)]
@@ -142,13 +141,22 @@ mod tests {
         let scheme = TokenScheme::from(tokenization);
         assert_eq!(parse(&scheme.to_string()), scheme);
         assert_eq!(scheme.tokenization(), Some(tokenization));
-        assert!(parse(&format!("dna@{UNICODE}")).is_dna());
-        let several = parse(&format!("code+code-norm+html@{UNICODE}"));
+        assert!(parse("dna@18.0").is_dna());
+        let several = parse("code+code-norm+html@18.0");
         assert!(several.is_of_several() && several.strips_html());
         assert_eq!(several.tokenization().unwrap().rule, Rule::Code);
+        assert_eq!(several.of_each()[1].to_string(), "code-norm+html@18.0");
+        for rule in [Rule::Words, Rule::Word] {
+            let scheme = TokenScheme::from(Tokenization {
+                rule,
+                strips_html: false,
+            });
+            assert_eq!(parse(&scheme.to_string()), scheme);
+        }
+        assert!(parse("words+char:5@18.0/49").is_of_several());
         assert_eq!(
-            several.of_each()[1].to_string(),
-            format!("code-norm+html@{UNICODE}")
+            TokenScheme::from(Tokenization::default()).to_string(),
+            "words@18.0/49"
         );
         for foreign in [
             "word",
@@ -156,6 +164,10 @@ mod tests {
             "stems@18.0",
             "word+letters@18.0",
             "a@b@c+html",
+            "words@18.0",
+            "words@18.0/48",
+            "word@18.0/49",
+            "words+char:5@18.0",
         ] {
             assert_eq!(parse(foreign).tokenization(), None);
             assert_eq!(parse(foreign).to_string(), foreign);

@@ -5,6 +5,7 @@
 
 mod chars;
 mod code;
+mod dictionary;
 pub mod dna;
 mod grams;
 pub(in crate::text) mod html;
@@ -13,6 +14,7 @@ mod plain;
 mod rules;
 mod scheme_tokenizer;
 mod word;
+mod words;
 
 pub use chars::{CharClass, UNICODE, class_of};
 pub use plain::{PlainText, Tokenization, squeeze};
@@ -20,6 +22,7 @@ pub use rules::{HTML, PLUS, Rules};
 pub use scheme_tokenizer::SchemeTokenizer;
 
 use crate::text::{scheme::TokenScheme, stream::Tokens};
+use dictionary::DICTIONARIES;
 use html::Stripped;
 
 /// Name, what it does, and how its argument is read.
@@ -30,12 +33,12 @@ macro_rules! tokenizers {
     (@type $length:ident) => { usize };
     (@read $rule:ident) => { |argument| argument.is_none().then_some(Rule::$rule) };
     (@read $rule:ident $length:ident) => { |argument| read_length(argument).map(Rule::$rule) };
-    ($($(#[$doc:meta])* $rule:ident $(($length:ident))? = $name:literal, $help:literal, $tokenize:path;)*) => {
+    ($($(#[$attribute:meta])* $rule:ident $(($length:ident))? = $name:literal, $help:literal, $tokenize:path;)*) => {
         /// How text becomes tokens.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+        #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
         #[serde(rename_all = "kebab-case")]
         pub enum Rule {
-            $($(#[$doc])* $rule $((tokenizers!(@type $length)))?,)*
+            $($(#[$attribute])* $rule $((tokenizers!(@type $length)))?,)*
         }
 
         /// All tokenizers.
@@ -46,7 +49,7 @@ macro_rules! tokenizers {
         ),)*];
 
         impl Rule {
-            /// The name in schemes: `word`, `char:16`.
+            /// The name in schemes: `words`, `char:16`.
             #[expect(non_snake_case, reason = "the parameter has the name that the help shows")]
             pub fn name(self) -> String {
                 match self {
@@ -65,9 +68,14 @@ macro_rules! tokenizers {
 }
 
 tokenizers! {
-    /// Words.
+    /// Words of any script.
+    #[default]
+    Words = "words",
+        "words of any script, case folded, apostrophes inside dropped; by dictionaries where a script has no spaces",
+        words::tokenize;
+    /// Words, and single characters of scripts without spaces.
     Word = "word",
-        "words of any script, case folded, apostrophes inside dropped; single characters where a script has no spaces",
+        "as words, with single characters where a script has no spaces",
         word::tokenize;
     /// Overlapping runs of this many letters.
     Char(N) = "char", "overlapping runs of N letters, for noisy text such as OCR; letters is short for char:1", grams::tokenize;
@@ -106,7 +114,20 @@ fn read_length(argument: Option<&str>) -> Option<usize> {
 }
 
 impl Rule {
-    /// Reads `word`, `char:16`, …
+    /// Whether its tokens are words, which can be reworded, inflected and looked up.
+    pub fn is_words(self) -> bool {
+        matches!(self, Self::Words | Self::Word)
+    }
+
+    /// The version of the tables that decide what its tokens are: of Unicode, and of the dictionaries if it asks them.
+    pub fn tables(self) -> String {
+        match self {
+            Self::Words => format!("{UNICODE}/{DICTIONARIES}"),
+            _ => UNICODE.to_owned(),
+        }
+    }
+
+    /// Reads `words`, `char:16`, …
     pub fn parse(text: &str) -> Result<Self, String> {
         if text == LETTERS {
             return Ok(Self::Char(1));

@@ -4,7 +4,7 @@ use super::{Rule, Tokenizer, html::Stripped};
 use crate::text::stream::{Span, Tokens};
 
 /// How documents become tokens: what a scheme says, without the buffers of a [`Tokenizer`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Tokenization {
     /// How text becomes tokens.
     pub rule: Rule,
@@ -15,15 +15,6 @@ pub struct Tokenization {
 impl From<Tokenization> for Tokenizer {
     fn from(tokenization: Tokenization) -> Self {
         Self::new(tokenization.rule, tokenization.strips_html)
-    }
-}
-
-impl Default for Tokenization {
-    fn default() -> Self {
-        Self {
-            rule: Rule::Word,
-            strips_html: false,
-        }
     }
 }
 
@@ -129,9 +120,9 @@ mod tests {
         /// The same tokens as the index has, each where the document has it.
         #[test]
         fn tokens_lead_back_to_the_document(
-            html in "([a-z .]|<p>|<b>|</b>|&lt;|&amp;|<style>x y</style>|<!-- c d -->|é|\n){0,40}", strips_html: bool, rule in 0_usize..6,
+            html in "([a-z .]|<p>|<b>|</b>|&lt;|&amp;|<style>x y</style>|<!-- c d -->|é|\n){0,40}", strips_html: bool, rule in 0_usize..7,
         ) {
-            let rule = [Rule::Word, Rule::Char(3), Rule::Line, Rule::Code, Rule::CodeNorm, Rule::Dna][rule];
+            let rule = [Rule::Words, Rule::Word, Rule::Char(3), Rule::Line, Rule::Code, Rule::CodeNorm, Rule::Dna][rule];
             let tokenization = Tokenization { rule, strips_html };
             let plain = tokenization.plain(html.clone());
             let found = tokenization.tokens(&plain);

@@ -64,6 +64,13 @@ impl Rules {
         std::iter::once(self.first).chain(self.others.iter().copied())
     }
 
+    /// The version of the tables that decide what the tokens are.
+    pub fn tables(&self) -> String {
+        // Those of dictionaries include those of Unicode.
+        let words = self.iter().find(|&rule| rule == Rule::Words);
+        words.unwrap_or(self.first).tables()
+    }
+
     /// The name in schemes: `code+code-norm`.
     pub fn name(&self) -> String {
         let names: Vec<_> = self.iter().map(Rule::name).collect();

@@ -36,7 +36,7 @@ const FOLD: [u8; 256] = {
 };
 
 /// Appends words as long as the text is ASCII. Returns the start of the first word or separator that is not.
-fn tokenize_ascii(bytes: &[u8], at: usize, out: &mut Tokens) -> usize {
+pub(super) fn tokenize_ascii(bytes: &[u8], at: usize, out: &mut Tokens) -> usize {
     let ascii = &bytes[at..];
     let ascii = &ascii[..ascii
         .iter()
@@ -94,7 +94,7 @@ fn tokenize_ascii(bytes: &[u8], at: usize, out: &mut Tokens) -> usize {
 /// Inlined, it would take registers from the loop over ASCII, which then costs 5 % more instructions.
 #[inline(never)]
 fn tokenize_unicode_word(text: &str, at: usize, out: &mut Tokens) -> usize {
-    let mut builder = WordBuilder { out, open: None };
+    let mut builder = WordBuilder::new(out);
     let next = read_chars(text, at, |c, class, start, end| {
         builder.push_char(c, class, start, end);
         class != CharClass::Separator || !c.is_ascii()
@@ -104,8 +104,8 @@ fn tokenize_unicode_word(text: &str, at: usize, out: &mut Tokens) -> usize {
 }
 
 /// Builds tokens from characters.
-struct WordBuilder<'t> {
-    out: &'t mut Tokens,
+pub(super) struct WordBuilder<'t> {
+    pub out: &'t mut Tokens,
     open: Option<OpenWord>,
 }
 
@@ -120,8 +120,12 @@ struct OpenWord {
     has_apostrophe: bool,
 }
 
-impl WordBuilder<'_> {
-    fn push_char(&mut self, c: char, class: CharClass, start: usize, end: usize) {
+impl<'t> WordBuilder<'t> {
+    pub fn new(out: &'t mut Tokens) -> Self {
+        Self { out, open: None }
+    }
+
+    pub fn push_char(&mut self, c: char, class: CharClass, start: usize, end: usize) {
         match (class, &mut self.open) {
             (CharClass::Ignorable, _) => {}
             (CharClass::Letter | CharClass::Digit, Some(open)) if !open.is_solo => {
@@ -161,7 +165,7 @@ impl WordBuilder<'_> {
         }
     }
 
-    fn close(&mut self) {
+    pub fn close(&mut self) {
         if let Some(open) = self.open.take() {
             self.out.finish(open.span);
         }
