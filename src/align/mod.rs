@@ -40,8 +40,10 @@
 //!
 //! # Both together
 //!
-//! A copied part and the reworded sentences next to it on both sides form one edited passage. Spans
-//! that follow each other in `a` and come from all over `b` form a *summary* of `b`. If several
+//! A copied part and the reworded sentences next to it on both sides form one edited passage.
+//! Fragments that follow each other in both documents are one passage if the gaps between them are
+//! narrow in relation to their lengths; `chain` has the rule. Spans that follow each other in `a`
+//! and come from all over `b` form a *summary* of `b`. If several
 //! places of `b` match the same span of `a`, the longest one is reported. Apart from that, and from
 //! ties, swapping `a` and `b` gives the same passages.
 //!
@@ -67,6 +69,7 @@
 //! results in different runs.
 
 mod candidate;
+mod chain;
 pub mod exclusions;
 pub mod many;
 mod offsets;
@@ -268,6 +271,9 @@ fn align_strand(a: &PreparedText, b: &PreparedText, options: &AlignOptions) -> V
     };
     let least = least_evidence(&pair, &copies, options);
     let mut candidates = merge_neighbours(&pair, candidates, options.max_gap_bytes);
+    if options.finds_reworded() {
+        candidates = chain::chain(&pair, candidates);
+    }
     let counts = |candidate: &CandidatePassage| {
         candidate.evidence >= least && candidate.words >= options.window_tokens
     };
