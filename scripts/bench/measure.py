@@ -111,6 +111,15 @@ def udhr():
 
 
 @functools.cache
+def paraphrases(language):
+    """Reworded passages of Debian manuals in the layout of that corpus, made if they are missing."""
+    path = CACHE / "paraphrases" / language
+    if not (path / "src").is_dir() and subprocess.run([ROOT / "scripts/corpora/make-paraphrases", language, path], stdout=subprocess.DEVNULL).returncode:
+        raise Missing(f"scripts/corpora/make-paraphrases {language} could not make its corpus")
+    return path
+
+
+@functools.cache
 def synthetic(documents):
     """A synthetic corpus of this many documents as NDJSON, made if it is missing."""
     path = CACHE / f"synthetic/{documents}.jsonl"

@@ -110,7 +110,7 @@ impl CandidatePassage {
 /// The least evidence of a reworded span that may move the boundaries of a copied part.
 const MIN_EVIDENCE: f32 = 4.5;
 /// The number of earlier candidates to try: only texts that repeat themselves have more nearby.
-const LOOK_BACK: usize = 16;
+pub(super) const LOOK_BACK: usize = 16;
 
 /// Merges copied parts with the reworded spans and the copied parts next to them. `candidates` must
 /// be sorted by place.

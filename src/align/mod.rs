@@ -41,11 +41,17 @@
 //! 4. Of clusters that overlap, the one with more *evidence* remains. A cluster is a passage if it
 //!    has enough: evidence = weight of the common terms × Dice coefficient of the two sides. Ten
 //!    rare words in common that are 60 % of all words give 10 × 0.6 = 6.
+//! 5. A passage also needs *information*: unrelated texts of the same lengths must be very unlikely
+//!    to share these terms. Terms of many letters carry more of it than terms of few, so texts of a
+//!    script without spaces, where a term may be a single character, are no passages because of the
+//!    characters they share. `information` has the formula.
 //!
 //! # Both together
 //!
-//! A copied part and the reworded sentences next to it on both sides form one edited passage. Spans
-//! that follow each other in `a` and come from all over `b` form a *summary* of `b`. If several
+//! A copied part and the reworded sentences next to it on both sides form one edited passage.
+//! Fragments that follow each other in both documents are one passage if the gaps between them are
+//! narrow in relation to their lengths; `chain` has the rule. Spans that follow each other in `a`
+//! and come from all over `b` form a *summary* of `b`. If several
 //! places of `b` match the same span of `a`, the longest one is reported. Apart from that, and from
 //! ties, swapping `a` and `b` gives the same passages.
 //!
@@ -71,7 +77,9 @@
 //! results in different runs.
 
 mod candidate;
+mod chain;
 pub mod exclusions;
+mod information;
 pub mod many;
 mod offsets;
 mod overlap_counter;
@@ -97,6 +105,7 @@ use crate::text::{
     token::{Rule, Tokenization},
 };
 use candidate::{CandidatePassage, merge_neighbours};
+use information::InformationCounter;
 pub use offsets::{to_char_offsets, to_document_offsets};
 use overlap_counter::OverlapCounter;
 use pair::Pair;
@@ -254,16 +263,18 @@ fn align_strand(a: &PreparedText, b: &PreparedText, options: &AlignOptions) -> V
     let copied: Vec<_> = copies.iter().map(|copy| (copy.a, copy.b)).collect();
     let pair = Pair::new(a, b, &copied);
     let mut counter = OverlapCounter::new(&pair);
+    let mut information = InformationCounter::default();
     let mut candidates: Vec<CandidatePassage> = copies
         .iter()
         .map(|copy| CandidatePassage::from_copied_part(&pair, copy, &mut counter))
         .collect();
     if options.finds_reworded() {
-        candidates.extend(
-            reworded::parts(&pair, options, &mut counter)
-                .iter()
-                .map(|part| CandidatePassage::from_reworded_part(&pair, part)),
-        );
+        let parts = reworded::parts(&pair, options, &mut counter);
+        let parts = parts
+            .iter()
+            .map(|part| CandidatePassage::from_reworded_part(&pair, part));
+        candidates
+            .extend(parts.filter(|part| information.nats_of(&pair, part) >= MIN_HINT_INFORMATION));
     }
     candidates.sort_by_key(CandidatePassage::place);
     let summaries = if options.finds_reworded() {
@@ -271,12 +282,12 @@ fn align_strand(a: &PreparedText, b: &PreparedText, options: &AlignOptions) -> V
     } else {
         Vec::new()
     };
-    let least = least_evidence(&pair, &copies, options);
     let mut candidates = merge_neighbours(&pair, candidates, options.max_gap_bytes);
-    let counts = |candidate: &CandidatePassage| {
-        candidate.evidence >= least && candidate.words >= options.window_tokens
-    };
-    candidates.retain(|candidate| candidate.kind != PassageKind::Reworded || counts(candidate));
+    if options.finds_reworded() {
+        candidates = chain::chain(&pair, candidates);
+        let least = least_evidence(&pair, &copies, options);
+        drop_weak(&pair, &mut candidates, least, options, &mut information);
+    }
     candidates.extend(summaries);
     candidates.sort_by_key(CandidatePassage::place);
     candidates
@@ -285,12 +296,46 @@ fn align_strand(a: &PreparedText, b: &PreparedText, options: &AlignOptions) -> V
         .collect()
 }
 
+/// A reworded part with less information is not even a hint.
+const MIN_HINT_INFORMATION: f32 = 1.0;
+/// The least information of a reworded passage: unrelated texts of the same words would have it once
+/// in 160,000 cases.
+const MIN_INFORMATION: f32 = 12.0;
+/// Documents that share a passage are on one subject, so that they have more words in common by
+/// chance. A passage that is alone needs only this share of the evidence.
+const EVIDENCE_ALONE: f32 = 5.0 / 6.0;
+
+/// Drops reworded candidates that unrelated texts could have as well.
+fn drop_weak(
+    pair: &Pair<'_>,
+    candidates: &mut Vec<CandidatePassage>,
+    least: f32,
+    options: &AlignOptions,
+    information: &mut InformationCounter,
+) {
+    let is_strong = |candidate: &CandidatePassage| candidate.evidence >= options.min_evidence;
+    let strong = candidates.iter().filter(|one| is_strong(one)).count();
+    candidates.retain(|candidate| {
+        let is_alone = strong == usize::from(is_strong(candidate));
+        let least = if is_alone {
+            EVIDENCE_ALONE * least
+        } else {
+            least
+        };
+        candidate.kind != PassageKind::Reworded
+            || candidate.evidence >= least
+                && candidate.words >= options.window_tokens
+                && information.nats_of(pair, candidate) >= MIN_INFORMATION
+    });
+}
+
 /// Someone who copies word for word rarely rewords as well, so next to a copied part of this many
 /// windows a reworded passage needs more evidence.
 const LONG_COPY_WINDOWS: u32 = 4;
 const EVIDENCE_BESIDE_COPY: f32 = 2.0;
-/// A document of a few sentences has little to give: this share of all its evidence is enough.
-const SHARE_OF_ALL: f32 = 0.25;
+/// A few sentences do not show which terms are frequent: in documents of n sentences together,
+/// passages need 1 + 2/n times the evidence.
+const FEW_SENTENCES: f32 = 2.0;
 
 /// The least evidence of a reworded passage of these two documents.
 fn least_evidence(pair: &Pair<'_>, copies: &[verbatim::CopiedPart], options: &AlignOptions) -> f32 {
@@ -302,8 +347,8 @@ fn least_evidence(pair: &Pair<'_>, copies: &[verbatim::CopiedPart], options: &Al
     } else {
         1.0
     };
-    let all = pair.a.weight().min(pair.b.weight()) / pair.rare_weight();
-    factor * options.min_evidence.min(SHARE_OF_ALL * all)
+    let sentences = pair.a.document.sentences.len() + pair.b.document.sentences.len();
+    factor * options.min_evidence * (1.0 + FEW_SENTENCES / sentences as f32)
 }
 
 /// Scores a candidate.

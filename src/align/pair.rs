@@ -102,13 +102,6 @@ impl<'d> PairSide<'d> {
         }
     }
 
-    /// The weight of all words that were not copied.
-    pub fn weight(&self) -> f32 {
-        let bags = (0..self.document.sentences.len()).flat_map(|sentence| self.bags.get(sentence));
-        bags.map(|&(term, count)| count as f32 * self.weights[term.to_usize()])
-            .sum()
-    }
-
     /// The number of a term in the other document.
     pub fn other(&self, term: u32) -> Option<usize> {
         let other = self.others[term.to_usize()];

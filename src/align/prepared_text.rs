@@ -37,6 +37,8 @@ pub struct PreparedText {
     pub(super) sentences: Vec<Sentence>,
     /// The distinct terms, sorted; a term is identified by its place here.
     pub(super) vocabulary: Vec<u64>,
+    /// The letters of each term, as [`letters`] counts them.
+    pub(super) letters: Vec<u8>,
     /// The term of each word.
     pub(super) terms: Vec<u32>,
     /// The terms of each sentence, sorted, and their counts.
@@ -140,7 +142,7 @@ impl PreparedText {
         let spans = tokens.spans.take().unwrap_or_default();
         let sentences = sentences(plain.text(), &spans);
         let reasons = rules.word_reasons(plain.text(), &words, &spans);
-        let (vocabulary, terms) = terms(&tokens, tokenization.rule, &reasons);
+        let (vocabulary, letters, terms) = terms(&tokens, tokenization.rule, &reasons);
         let weights = WordWeights::new(&tokens, tokenization.rule);
         let window_words = options.window_tokens.to_usize();
         let mut grams = grams(&tokens, options.window_tokens);
@@ -177,6 +179,7 @@ impl PreparedText {
             window_words,
             sentences,
             vocabulary,
+            letters,
             terms,
             bags,
             postings,
@@ -429,8 +432,12 @@ fn weighed_grams(
     weighed
 }
 
-/// The distinct terms that are not excluded, and the term of each token.
-fn terms(tokens: &Tokens, rule: Rule, reasons: &[Option<ExclusionReason>]) -> (Vec<u64>, Vec<u32>) {
+/// The distinct terms that are not excluded, their letters, and the term of each token.
+fn terms(
+    tokens: &Tokens,
+    rule: Rule,
+    reasons: &[Option<ExclusionReason>],
+) -> (Vec<u64>, Vec<u8>, Vec<u32>) {
     let term = |token| {
         if rule.is_words() { stem(token) } else { token }
     };
@@ -446,12 +453,36 @@ fn terms(tokens: &Tokens, rule: Rule, reasons: &[Option<ExclusionReason>]) -> (V
     vocabulary.dedup();
     vocabulary.shrink_to_fit();
     let number = |hash: &u64| vocabulary.partition_point(|term| term < hash).to_u32();
-    let terms = hashes
+    let terms: Vec<u32> = hashes
         .iter()
         .enumerate()
         .map(|(at, hash)| if counts(at) { number(hash) } else { NO_TERM })
         .collect();
-    (vocabulary, terms)
+    let mut letters_of = vec![0; vocabulary.len()];
+    for (at, &number) in terms.iter().enumerate() {
+        if let Some(count) = letters_of.get_mut(number.to_usize())
+            && *count == 0
+        {
+            *count = letters(term(tokens.get(at)));
+        }
+    }
+    (vocabulary, letters_of, terms)
+}
+
+/// The number of letters of an alphabet that say as much as a term does: a Chinese character stands
+/// for a word or half of one, a Hangul syllable has two or three letters.
+fn letters(term: &[u8]) -> u8 {
+    let letters = |c: char| match u32::from(c) {
+        0xac00..=0xd7a3 => 2,
+        0x3400..=0x9fff | 0xf900..=0xfaff | 0x2_0000..=0x3_ffff => 3,
+        _ => 1,
+    };
+    let chars = String::from_utf8_lossy(term);
+    chars
+        .chars()
+        .take(TERM_CHARS)
+        .map(letters)
+        .fold(0, u8::saturating_add)
 }
 
 /// The first letters of a word.

@@ -55,6 +55,7 @@ settings! {
     Ocr "ocr" "The language in which images are read.",
     Output "output" "Where results are written.",
     Passages "passages" "Whether passages are looked for.",
+    PValues "p-values" "Whether pairs get the probability that unrelated texts are as similar.",
     Positions "positions" "Whether blots are written with their positions.",
     Records "records" "What a file consists of: documents a line, one text, sequences.",
     Relative "relative" "Whether ids are paths below the directory that was named.",

@@ -24,6 +24,7 @@ pub fn flag_of(setting: Setting) -> &'static str {
         Setting::Ocr => "--ocr",
         Setting::Output => "-o",
         Setting::Passages => "--passages",
+        Setting::PValues => "--p-values",
         Setting::Positions => "--positions",
         Setting::Records => "--records",
         Setting::Relative => "--relative",

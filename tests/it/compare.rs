@@ -157,6 +157,7 @@ fn slices_joined_equal_the_whole_for_any_number_of_threads() {
     dir.shell("dedup-index build -q -o idx c").ok();
     for method in [
         &["--method", "exhaustive"][..],
+        &["--method", "exhaustive", "--p-values"],
         &["--candidates"],
         &["--method", "blots"],
     ] {
@@ -181,6 +182,36 @@ fn slices_joined_equal_the_whole_for_any_number_of_threads() {
             }
         }
     }
+}
+
+#[test]
+fn p_values_fall_with_similarity_and_need_a_collection() {
+    let dir = fixture();
+    let refused = dir.run(
+        "dedup-extract",
+        &[&EXHAUSTIVE[..], &["--p-values"]].concat(),
+    );
+    assert_eq!(refused.code(), 2);
+    let message = "too few to tell what unrelated texts score; it takes 100";
+    assert!(refused.stderr().contains(message), "{}", refused.stderr());
+    let dir = TestDir::new();
+    for number in 0..30 {
+        let own = words(&format!("own{number}x"), 200);
+        let shared = words("w", 3 * (number % 10));
+        dir.write(&format!("c/{number:02}.txt"), format!("{own} {shared}"));
+    }
+    dir.shell("dedup-index build -q -o idx c").ok();
+    let found = compare_exhaustively(&dir, &["--p-values", "--min-similarity", "15"]);
+    let mut values: Vec<(u64, f64)> = found
+        .iter()
+        .map(|pair| {
+            let p_value = pair["p_value"].as_f64().unwrap();
+            (pair["similarity"].as_u64().unwrap(), p_value)
+        })
+        .collect();
+    assert!(!values.is_empty() && values.iter().all(|(_, p)| *p > 0.0 && *p <= 1.0));
+    values.sort_by_key(|value| value.0);
+    assert!(values[0].1 > values[values.len() - 1].1);
 }
 
 #[test]

@@ -160,6 +160,10 @@ impl<'d> BruteForce<'d> {
             Score::S3 => shared / mean,
             Score::S4 => self.rarity(&common) / mean,
             Score::Rarity => self.rarity(&common),
+            Score::RelativeRarity => {
+                let product = (left / 1000.0) * (right / 1000.0);
+                self.rarity(&common) / product.sqrt().sqrt()
+            }
             Score::Inclusion => a_in_b,
         };
         Some(Pair {

@@ -74,6 +74,10 @@ fn matches_by_brute_force(
             "s2" => shared / a.min(b),
             "s3" => shared / ((a + b) / 2.0),
             "s4" => (rarity(&common) / ((a + b) / 2.0) * 1e9).round() / 1e9,
+            "relative-rarity" => {
+                let product = (a / 1000.0) * (b / 1000.0);
+                (rarity(&common) / product.sqrt().sqrt() * 1e9).round() / 1e9
+            }
             _ => (rarity(&common) * 1e9).round() / 1e9,
         };
         found.push((id, common.len(), shared / a, shared / b, value));
@@ -105,7 +109,16 @@ proptest! {
         dir.run_with("dedup-index", &["add", "-q", "i"], stream("d", added.clone()).as_bytes()).ok();
         all.extend(added.map(|(at, document)| (at, document.clone())));
         let queries = stream("q", asked.iter().enumerate());
-        for score in ["containment", "jaccard", "s1", "s2", "s3", "s4", "rarity"] {
+        for score in [
+            "containment",
+            "jaccard",
+            "s1",
+            "s2",
+            "s3",
+            "s4",
+            "rarity",
+            "relative-rarity",
+        ] {
             let (threshold, top_text) = (format!("{threshold:.3}"), top.to_string());
             let df = max_df.unwrap_or(usize::MAX).to_string();
             let mut arguments = vec!["i", "--stream", "--score", score, "--threshold", &threshold, "--top", &top_text];

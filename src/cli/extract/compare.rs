@@ -38,6 +38,11 @@ pub struct CompareArgs {
     /// 100 is twenty words in a row, 500 a hundred.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     min_similarity: Option<u32>,
+    /// Add the probability that unrelated texts of the collection are as similar
+    ///
+    /// It takes a sample of all pairs, a second or two for any collection. See COMPARISON.
+    #[arg(long, conflicts_with = "candidates")]
+    p_values: bool,
     /// Write the pairs that would be compared, and by which method each was found
     #[arg(long, conflicts_with_all = ["min_similarity", "corpus"])]
     candidates: bool,
@@ -118,9 +123,11 @@ pub const COMPARISON: &[&str] = &[
      Look at pairs above 100; above 500, text was copied.",
     "Of the plagiarism cases of PAN 2013, all 1,000 that were copied word for word reach 100, and 27 % reach 500; of 1,000 pairs without plagiarism none reaches 100, and of 20,000 random pairs 0.1 % do. Alignment does not find reworded text: 7 % of the randomly reworded texts reach 100, 23 % of the \
      translated ones, 5 % of the summaries. Use pairs --passages for these.",
+    "With --p-values each record has p_value: the probability that two unrelated texts of the same lengths and of the same collection have this similarity or more. It comes from an extreme value distribution, 1 − exp(−K·(n·m)^γ·e^(−λ·x)) for texts of n and m tokens and the similarity x, whose three numbers are fitted to up to 16,384 pairs that are spread over the collection. A few copies among these pairs make no difference; if most texts have a template in \
+     common, p-values are too large, never too small. Of unrelated pairs a share p has a p-value of at most p. A p-value is about one pair: among a million unrelated pairs expect ten below 0.00001. The collection must have at least 100 pairs of texts.",
     "Three tokens that occur more than 64 times in one of the documents start no area, and an area ends where it has passed 256 more tokens of one document than of the other; so no text takes long. Areas that overlap a better one in both documents are not listed, nor \
      more than 1000 areas. Exact duplicates are not aligned: they have one area with a score of 5 × their tokens.",
-    "Records: a, b, similarity, and areas, a list of a, b (bytes, where the area starts and ends), tokens (that both have), score; the best first. In TSV, areas is the number of areas. Pairs are ordered by a, then b; pairs of exact duplicates follow the pair of the first of them. With --candidates: a, b, \
+    "Records: a, b, similarity, p_value with --p-values, and areas, a list of a, b (bytes, where the area starts and ends), tokens (that both have), score; the best first. In TSV, areas is the number of areas. Pairs are ordered by a, then b; pairs of exact duplicates follow the pair of the first of them. With --candidates: a, b, \
      by (blots, gdic, exhaustive, several with commas; exact for exact duplicates). --max-df, --score and --threshold select the pairs that share enough blots; --new, --groups and similar flags select the documents to compare.",
     "--slice I/N compares the I-th of N equal parts of the pairs, in their order. The outputs of all parts, one after the other, are the output of a single run, byte for byte (in TSV, the first part has the names of the columns), whichever hosts made them.",
     "The documents are read again, as for passages. In addition to the memory for finding pairs this takes about 120 bytes for each document, and temporary files of 15 bytes for each token and two for each pair found, in the directory that TMPDIR names.",
@@ -143,6 +150,7 @@ impl CompareArgs {
             blots: self.blot_options()?,
             gdic: self.words.options(),
             only_candidates: self.candidates,
+            with_p_values: self.p_values,
             min_similarity: self.min_similarity.unwrap_or(WORTH_A_LOOK),
             slice: self.slice.unwrap_or(PairSlice::WHOLE),
             format: self.output.format(),

@@ -107,6 +107,9 @@ pub struct ComparedPair<'r> {
     pub b: &'r str,
     /// The score of the best area.
     pub similarity: u32,
+    /// The probability that unrelated texts of these lengths and of this collection are as similar.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p_value: Option<f64>,
     /// The areas that they share.
     pub areas: AreaList,
 }

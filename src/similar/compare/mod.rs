@@ -40,12 +40,14 @@
 //! cells per row for each place where `a` has it; [`MOST_PLACES`] areas can begin in a row, and
 //! none has more than 2 · [`STRAY`] + 1 cells. A row never has more than n cells.
 
+mod significance;
 mod sweep;
 mod trigrams;
 
 #[cfg(test)]
 mod tests;
 
+pub use significance::{ChanceModel, LEAST_PAIRS, SampledPair, spread_pairs};
 pub use sweep::Comparer;
 pub use trigrams::append_trigrams;
 

@@ -11,6 +11,7 @@ mod containment;
 mod inclusion;
 mod jaccard;
 mod rarity;
+mod relative_rarity;
 mod s1;
 mod s2;
 mod s3;
@@ -47,6 +48,11 @@ pub trait ScoreFormula {
     /// The highest score of two documents of these sizes, if `b` is the smaller one, for any
     /// overlap. It never falls as `b` grows. Infinite if it does not follow from the sizes.
     fn size_bound(a: DocumentSize, b: DocumentSize) -> f64;
+
+    /// The factor that makes up for a sample in which each blot stands for this many.
+    fn sample_factor(blots: f64) -> f64 {
+        if Self::IS_COUNT { blots } else { 1.0 }
+    }
 }
 
 /// Defines [`Score`] from the table of formulas, and calls the formula of a score.
@@ -98,6 +104,13 @@ macro_rules! scores {
                 match self {
                     $(Self::$score => <$formula as ScoreFormula>::IS_COUNT,)*
                     $(Self::$internal => <$internal_formula as ScoreFormula>::IS_COUNT,)*
+                }
+            }
+
+            fn sample_factor(self, blots: f64) -> f64 {
+                match self {
+                    $(Self::$score => <$formula as ScoreFormula>::sample_factor(blots),)*
+                    $(Self::$internal => <$internal_formula as ScoreFormula>::sample_factor(blots),)*
                 }
             }
 
@@ -161,6 +174,11 @@ scores! {
         ///
         /// 20 shared blots of 2 documents each and 10 of 5 each: 20/2+10/5 = 12.
         Rarity => rarity::Rarity,
+        /// Rarity ÷ the fourth root of the product of the numbers of blots in thousands: unrelated
+        /// documents of any length get about the same.
+        ///
+        /// A rarity of 12, documents of 2,000 and 8,000 blots: 12/(2·8)^¼ = 6.
+        RelativeRarity => relative_rarity::RelativeRarity,
     }
     internal {
         /// a→b: shared ÷ blots of a. Not symmetric; tables are ranked by it.
@@ -236,11 +254,8 @@ impl Measure {
 
     /// Estimates the score in an index of all blots.
     fn scale(&self, score: f64) -> f64 {
-        if self.score.is_count() {
-            score * self.selection.unwrap_or(1.0)
-        } else {
-            score
-        }
+        let blots = self.selection.unwrap_or(1.0);
+        score * self.score.sample_factor(blots)
     }
 
     /// Estimates how many blots are shared in an index of all blots.
@@ -307,6 +322,9 @@ mod tests {
             );
         }
         assert_eq!(measure(Score::Inclusion, 0.0).score(b, a, overlap), 0.25);
+        let [two, eight] = [2_000, 8_000].map(|blots| DocumentSize { blots });
+        let relative = measure(Score::RelativeRarity, 0.0);
+        assert_eq!(relative.score(two, eight, overlap), 6.0);
         let sampled = |score| Measure {
             score,
             threshold: 0.0,
@@ -316,6 +334,10 @@ mod tests {
         assert_eq!(
             [Score::S1, Score::S2, Score::Rarity].map(|score| sampled(score).score(a, b, overlap)),
             [480.0, 0.75, 192.0]
+        );
+        assert_eq!(
+            sampled(Score::RelativeRarity).score(two, eight, overlap),
+            4.0 * 6.0
         );
     }
 

@@ -9,6 +9,7 @@
 //! Each distinct text is compared once; records are of documents, and exact duplicates, which need not be compared, are one area each.
 
 mod candidates;
+mod chance;
 mod texts;
 mod writer;
 
@@ -75,6 +76,8 @@ pub struct CompareOptions {
     pub only_candidates: bool,
     /// The least score of an area that counts.
     pub min_similarity: u32,
+    /// Write how likely unrelated texts of the collection are to be as similar.
+    pub with_p_values: bool,
     /// Which of the candidates are compared.
     pub slice: PairSlice,
     /// How records are written.
@@ -128,7 +131,14 @@ pub fn compare(
     }
     let texts = TokenizedTexts::read(index, &view, options.by_id.as_deref(), settings, observer)?;
     let mut writer = PairWriter::new(&view, &pair_filter, options, out)?;
-    writer.write_head(&ComparedPair::default())?;
+    if options.with_p_values {
+        let contents = view.contents().len().to_u32();
+        writer.chance = Some(chance::chance_model(&texts, contents)?);
+    }
+    writer.write_head(&ComparedPair {
+        p_value: options.with_p_values.then_some(1.0),
+        ..ComparedPair::default()
+    })?;
     let comparison = Comparison {
         view: &view,
         texts: &texts,

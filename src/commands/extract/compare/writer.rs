@@ -17,7 +17,10 @@ use crate::{
         DocumentIds, Format, Sink,
         records::{AreaList, AreaRecord, CandidatePair, ComparedPair},
     },
-    similar::{PairFilter, compare::AlignedArea},
+    similar::{
+        PairFilter,
+        compare::{AlignedArea, ChanceModel},
+    },
     text::stream::Span,
 };
 use serde::Serialize;
@@ -33,6 +36,8 @@ pub struct PairWriter<'w, W: Write> {
     ids: DocumentIds,
     format: Format,
     is_first_slice: bool,
+    /// If set, records have p-values.
+    pub(super) chance: Option<ChanceModel>,
     out: &'w mut W,
     piece: Vec<u8>,
 }
@@ -51,6 +56,7 @@ impl<'w, W: Write> PairWriter<'w, W> {
             ids: DocumentIds::read(view)?,
             format: options.format,
             is_first_slice: options.slice.number == 1,
+            chance: None,
             out,
             piece: Vec::new(),
         })
@@ -85,6 +91,11 @@ impl<'w, W: Write> PairWriter<'w, W> {
     /// Writes all pairs of documents of two similar texts.
     pub fn write_similar(&mut self, texts: &TokenizedTexts, similar: &SimilarTexts) -> Result<()> {
         let SimilarTexts { a, b, areas } = similar;
+        let similarity = areas.first().map_or(0, |area| area.score);
+        let tokens = [*a, *b].map(|content| texts.tokens_of(content));
+        let p_value = self
+            .chance
+            .map(|chance| three_digits(chance.p_value(tokens, similarity)));
         self.for_each(*a, *b, |writer, documents, is_swapped| {
             let Some(records) = area_records(texts, documents, areas, is_swapped) else {
                 return Ok(());
@@ -93,7 +104,8 @@ impl<'w, W: Write> PairWriter<'w, W> {
             let record = ComparedPair {
                 a,
                 b,
-                similarity: areas.first().map_or(0, |area| area.score),
+                similarity,
+                p_value,
                 areas: if writer.format.is_table() {
                     AreaList::Count(areas.len())
                 } else {
@@ -138,6 +150,11 @@ impl<'w, W: Write> PairWriter<'w, W> {
     pub fn finish(mut self) -> Result<()> {
         self.flush()
     }
+}
+
+/// A number with three digits: more would say nothing.
+fn three_digits(number: f64) -> f64 {
+    format!("{number:.2e}").parse().unwrap_or(number)
 }
 
 /// The areas of two documents, in bytes; none if either was not read.
