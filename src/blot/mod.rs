@@ -30,8 +30,8 @@ pub use ordered::{ORDERED, windows as ordered_windows};
 use ordered::{append, stir};
 use run::Runs;
 pub use shape::{
-    NamedShape, Run, RunScheme, UnitScheme, UnitWindows, WindowShape, help, omits_window_length,
-    parse, verbatim,
+    NamedShape, Run, RunScheme, UnitScheme, UnitWindows, WindowShape, has_units, help,
+    omits_window_length, parse, verbatim,
 };
 use spaced::Mask;
 use std::ops::RangeInclusive;

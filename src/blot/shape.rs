@@ -307,6 +307,19 @@ pub fn verbatim(windows: &WindowSchemes) -> Option<(usize, u32)> {
     Some((at, schemes[at].shape.tokens()?))
 }
 
+/// Whether a scheme has windows of letters or other units.
+pub fn has_units(windows: &WindowSchemes) -> bool {
+    let run = Run {
+        k: 1,
+        interleave: 1,
+    };
+    parse(windows, run).is_ok_and(|schemes| {
+        schemes
+            .iter()
+            .any(|named| matches!(named.shape, WindowShape::Units { .. }))
+    })
+}
+
 /// Whether some name omits the length of its windows.
 pub fn omits_window_length(windows: &WindowSchemes) -> bool {
     let is_open = |shape: &SchemeTerm| RUNS.iter().any(|run| shape.is_plain(run.name));

@@ -1,6 +1,6 @@
 //! Repeats in the order in which they are listed, on disk.
 
-use super::repeat::MaximalRepeat;
+use super::repeat::{MaximalRepeat, RepeatPlace};
 use crate::{
     base::{
         error::Result,
@@ -9,7 +9,6 @@ use crate::{
     },
     index::posting::Buckets,
 };
-use std::ops::Range;
 
 /// The number of classes per octave, as a power of two.
 const CLASS_BITS: u32 = 3;
@@ -75,16 +74,26 @@ pub struct RankedRepeats {
 }
 
 impl RankedRepeats {
-    /// Calls `each` with every repeat, the heaviest first, until it returns false.
-    pub fn for_each(&self, mut each: impl FnMut(RankedRepeat<'_>) -> Result<bool>) -> Result<()> {
+    /// The number of repeats.
+    pub fn len(&self) -> u64 {
+        (0..self.by_weight.len())
+            .map(|class| self.by_weight.bytes(class) / size_of::<[u64; 5]>().to_u64())
+            .sum()
+    }
+
+    /// Whether there are no repeats.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Calls `each` with every repeat, the heaviest first.
+    pub fn for_each(&self, mut each: impl FnMut(RankedRepeat<'_>) -> Result<()>) -> Result<()> {
         let places = self.places.as_chunks().0;
         for class in 0..self.by_weight.len() {
             let mut records = self.by_weight.take(class)?;
             records.sort_unstable();
             for record in records {
-                if !each(RankedRepeat::new(record, places))? {
-                    return Ok(());
-                }
+                each(RankedRepeat::new(record, places))?;
             }
         }
         Ok(())
@@ -109,11 +118,14 @@ impl<'p> RankedRepeat<'p> {
         }
     }
 
-    /// The tokens of each place.
-    pub fn ranges(&self) -> impl Iterator<Item = Range<u64>> {
+    /// Each place.
+    pub fn places(&self) -> impl Iterator<Item = RepeatPlace> {
         self.places.iter().map(|place| {
-            let start = u64::from_le_bytes(*place) - self.before;
-            start..start + u64::from(self.tokens)
+            let place = RepeatPlace::from_bytes(*place);
+            RepeatPlace {
+                at: place.at - self.before,
+                ..place
+            }
         })
     }
 }

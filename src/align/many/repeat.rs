@@ -14,72 +14,17 @@
 //! comparison, {3 4} with three.
 //!
 //! A sequence that repeats without a gap (a line of dashes, rows of zeros) would have as many
-//! repeats as tokens, so only its first and last repetition are places. Repeats of last repetitions
-//! may start further left, in repetitions that were skipped, and are therefore extended to the left
-//! at the end.
+//! repeats as tokens, so only its first and last repetition are places, which keep the *period*: the
+//! number of tokens after which the text repeats. Repeats of last repetitions may start further left,
+//! in repetitions that were skipped, and are therefore extended to the left at the end. The places
+//! that were skipped follow from the period: [`RepeatPlace::repetitions`].
 
-use crate::base::num::{ToU32, ToUsize};
+use super::text_bounds::TextBounds;
+use crate::base::num::{ToU32, ToU64, ToUsize};
 use std::{cmp::Reverse, ops::Range};
 
 /// The hash of a token, as in a file.
 pub type TokenHash = [u8; 8];
-
-/// The texts in the sequence of all tokens, and the number of copies of each.
-pub struct TextBounds {
-    /// The first token of each text, ascending.
-    starts: Vec<u64>,
-    /// The number of documents with this text.
-    copies: Vec<u32>,
-    /// For every 2⁹ tokens: the text in which they begin.
-    hints: Vec<u32>,
-}
-
-const HINT_BITS: u32 = 9;
-
-impl TextBounds {
-    /// `starts` ascend, the first token of all is before the first text, and the last text ends
-    /// before `end`.
-    pub fn new(starts: Vec<u64>, copies: Vec<u32>, end: u64) -> Self {
-        let mut text = 0;
-        let hints = (0..=end >> HINT_BITS).map(|hint| {
-            while starts
-                .get(text.to_usize() + 1)
-                .is_some_and(|&start| start <= hint << HINT_BITS)
-            {
-                text += 1;
-            }
-            text
-        });
-        Self {
-            hints: hints.collect(),
-            starts,
-            copies,
-        }
-    }
-
-    /// The text of a token.
-    pub fn of(&self, at: u64) -> u32 {
-        let mut text = self.hints[(at >> HINT_BITS).to_usize()];
-        while self
-            .starts
-            .get(text.to_usize() + 1)
-            .is_some_and(|&start| start <= at)
-        {
-            text += 1;
-        }
-        text
-    }
-
-    /// The first token of a text.
-    pub fn start(&self, text: u32) -> u64 {
-        self.starts[text.to_usize()]
-    }
-
-    /// The number of documents with a text.
-    pub fn copies(&self, text: u32) -> u32 {
-        self.copies[text.to_usize()]
-    }
-}
 
 /// A set of places that share a sequence of tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,13 +43,72 @@ pub struct MaximalRepeat {
     pub copies: u64,
 }
 
-#[derive(Debug, Clone, Copy)]
+/// The number of bits of a token position.
+pub const PLACE_BITS: u32 = 40;
+/// Periods are shorter than this.
+const PERIODS: u64 = 1 << (u64::BITS - PLACE_BITS);
+
+/// A place of a repeat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RepeatPlace {
+    /// Its first token.
+    pub at: u64,
+    /// If repetitions next to it were skipped, the number of tokens of each; else 0.
+    pub period: u64,
+}
+
+impl RepeatPlace {
+    /// As it is stored.
+    pub fn to_bytes(self) -> [u8; 8] {
+        (self.period << PLACE_BITS | self.at).to_le_bytes()
+    }
+
+    /// A stored place.
+    pub fn from_bytes(bytes: [u8; 8]) -> Self {
+        let stored = u64::from_le_bytes(bytes);
+        Self {
+            at: stored & ((1 << PLACE_BITS) - 1),
+            period: stored >> PLACE_BITS,
+        }
+    }
+
+    /// Appends the ranges of `length` tokens that equal those at this place: itself, and those among
+    /// the repetitions around it. Ranges that overlap are appended as one.
+    pub fn repetitions(self, tokens: &[TokenHash], length: u64, out: &mut Vec<Range<u64>>) {
+        let (range, period) = (self.at..self.at + length, self.period.to_usize());
+        if period == 0 {
+            out.push(range);
+            return;
+        }
+        let at = self.at.to_usize();
+        let after = common(&tokens[at..], &tokens[at + period..]).to_u64() + self.period;
+        let before = common_suffix(&tokens[..at], &tokens[..at + period]).to_u64();
+        // Only what is periodic as a whole is found again one period earlier.
+        let earlier = if after >= length {
+            before / self.period
+        } else {
+            0
+        };
+        let later = after.saturating_sub(length) / self.period;
+        let first = range.start - earlier * self.period;
+        if length >= self.period {
+            out.push(first..range.end + later * self.period);
+        } else {
+            let starts = (0..=earlier + later).map(|number| first + number * self.period);
+            out.extend(starts.map(|start| start..start + length));
+        }
+    }
+}
+
 /// A place where a repeat may start.
-struct RepeatPlace {
+#[derive(Debug, Clone, Copy)]
+struct ComparedPlace {
     at: u64,
     text: u32,
     /// Repetitions before it were skipped.
     is_last: bool,
+    /// If repetitions before or after it were skipped, their length.
+    period: u64,
     /// The number of tokens in common with the pivot.
     common: u32,
     /// The first token that differs from the pivot.
@@ -116,7 +120,7 @@ pub struct RepeatFinder<'t> {
     tokens: &'t [TokenHash],
     texts: &'t TextBounds,
     min_tokens: u32,
-    places: Vec<RepeatPlace>,
+    places: Vec<ComparedPlace>,
     pending: Vec<(Range<usize>, u32)>,
 }
 
@@ -160,8 +164,28 @@ impl<'t> RepeatFinder<'t> {
     }
 
     /// All places; those of each repeat are contiguous.
-    pub fn places(&self) -> impl Iterator<Item = u64> {
-        self.places.iter().map(|place| place.at)
+    pub fn places(&self) -> impl Iterator<Item = RepeatPlace> {
+        self.places.iter().map(|place| RepeatPlace {
+            at: place.at,
+            period: place.period,
+        })
+    }
+
+    /// Whether a repeat is the one to keep of two that face each other on the two strands: that whose
+    /// first place on the first strand of the first text comes earlier.
+    pub fn is_first_strand(&self, repeat: &MaximalRepeat) -> bool {
+        let places = &self.places[repeat.first..repeat.first + repeat.count];
+        let first_text = places.iter().map(|place| place.text).min();
+        let (mut own, mut opposite) = (u64::MAX, u64::MAX);
+        for place in places.iter().filter(|place| Some(place.text) == first_text) {
+            let start = place.at - u64::from(repeat.before);
+            let range = start..start + u64::from(repeat.tokens);
+            match self.texts.to_first_strand(range) {
+                (range, false) => own = own.min(range.start),
+                (range, true) => opposite = opposite.min(range.start),
+            }
+        }
+        own <= opposite
     }
 
     /// Adds places that start alike; of text that repeats itself only the first and the last.
@@ -176,15 +200,20 @@ impl<'t> RepeatFinder<'t> {
                 .map(|last| (last.at, last.text))
                 .filter(|&(last, of)| last < at && of == text);
             let now = last
-                .filter(|&(last, _)| self.is_repeated(last, at))
-                .map(|(last, _)| at - last);
-            if now.is_some() && now == period {
+                .map(|(last, _)| at - last)
+                .filter(|&period| period < PERIODS && self.is_repeated(at - period, at));
+            let is_skipped = now.is_some() && now == period;
+            if is_skipped {
                 self.places.pop();
+                if let Some(first) = self.places.last_mut() {
+                    first.period = now.unwrap_or_default();
+                }
             }
-            self.places.push(RepeatPlace {
+            self.places.push(ComparedPlace {
                 at,
                 text,
                 is_last: now.is_some(),
+                period: now.filter(|_| is_skipped).unwrap_or_default(),
                 common: 0,
                 next: [0; 8],
             });
@@ -274,16 +303,9 @@ impl<'t> RepeatFinder<'t> {
 
     /// The number of equal tokens before some places.
     fn common_before(&self, some: Range<usize>) -> u32 {
-        let pivot = &self.tokens[..self.places[some.start].at.to_usize()];
-        let same = |place: &RepeatPlace| {
-            let tokens = &self.tokens[..place.at.to_usize()];
-            pivot
-                .iter()
-                .rev()
-                .zip(tokens.iter().rev())
-                .take_while(|(one, two)| one == two)
-                .count()
-        };
+        let before = |place: &ComparedPlace| &self.tokens[..place.at.to_usize()];
+        let pivot = before(&self.places[some.start]);
+        let same = |place: &ComparedPlace| common_suffix(pivot, before(place));
         self.places[some.start + 1..some.end]
             .iter()
             .map(same)
@@ -314,4 +336,10 @@ pub fn common(one: &[TokenHash], two: &[TokenHash]) -> usize {
         .zip(&two[same..])
         .take_while(|(one, two)| one == two)
         .count()
+}
+
+/// The length of the common suffix.
+fn common_suffix(one: &[TokenHash], two: &[TokenHash]) -> usize {
+    let both = one.iter().rev().zip(two.iter().rev());
+    both.take_while(|(one, two)| one == two).count()
 }

@@ -1,6 +1,6 @@
 //! A set of tokens, by their places in the sequence of all tokens.
 
-use crate::base::num::ToUsize;
+use crate::base::num::{ToU64, ToUsize};
 use std::ops::Range;
 
 /// A set of tokens: one bit per token.
@@ -17,6 +17,20 @@ impl TokenSet {
         masks(range).all(|(word, mask)| self.0[word] & mask == mask)
     }
 
+    /// Whether it has a token of a range.
+    pub fn intersects(&self, range: &Range<u64>) -> bool {
+        masks(range).any(|(word, mask)| self.0[word] & mask != 0)
+    }
+
+    /// The first token of a range that it has, or that it has not.
+    pub fn find(&self, range: &Range<u64>, is_in: bool) -> Option<u64> {
+        let wanted = |(word, mask): (usize, u64)| {
+            let bits = if is_in { self.0[word] } else { !self.0[word] } & mask;
+            (bits != 0).then(|| 64 * word.to_u64() + u64::from(bits.trailing_zeros()))
+        };
+        masks(range).find_map(wanted)
+    }
+
     /// Adds the tokens of a range; returns how many are new.
     pub fn insert(&mut self, range: &Range<u64>) -> u64 {
         let mut new = 0;
@@ -31,6 +45,7 @@ impl TokenSet {
 /// The words that hold the bits of a range, and which bits of each.
 fn masks(range: &Range<u64>) -> impl Iterator<Item = (usize, u64)> + use<> {
     let Range { start, end } = *range;
+    let end = end.max(start);
     (start / 64..end.div_ceil(64)).map(move |word| {
         let from = u64::MAX << start.saturating_sub(64 * word).min(63);
         let to = u64::MAX >> (64 * (word + 1)).saturating_sub(end).min(63);
@@ -50,5 +65,10 @@ mod tests {
         assert!(set.contains(&(10..140)));
         assert!(!set.contains(&(9..11)));
         assert!(!set.contains(&(139..141)));
+        assert!(set.intersects(&(139..141)) && !set.intersects(&(140..200)));
+        assert_eq!(set.find(&(0..200), true), Some(10));
+        assert_eq!(set.find(&(70..200), false), Some(140));
+        assert_eq!(set.find(&(70..140), false), None);
+        assert_eq!(set.find(&(64..64), false), None);
     }
 }

@@ -71,7 +71,7 @@ enum ExtractVerb {
     Exact(Box<exact::ExactArgs>),
     /// Blots by falling number of documents
     Blots(Box<blots::BlotsArgs>),
-    /// What several documents share, each text once, with all its places
+    /// What several documents share: each text once, with its variants and all its places
     Passages(Box<passages::PassagesArgs>),
     /// Byte ranges of each document that an earlier one has
     Spans(Box<spans::SpansArgs>),
@@ -124,7 +124,7 @@ const MANUAL: Manual = Manual {
         ),
         (
             "dedup-extract passages essays/ --min-tokens 20 --top 100",
-            "The most copied texts, each once",
+            "The most copied texts, each once with its variants",
         ),
         (
             "dedup-extract spans my.idx articles.jsonl.zst",
@@ -168,26 +168,16 @@ const MANUAL: Manual = Manual {
                 "exact: group, size, tokens, docs; in TSV a row for each document: group, doc. blots: blot, df, docs; in TSV, too, docs is a JSON array.",
                 "spans: doc, bytes (of its text), spans (pairs of the first byte and the one after the last), seen (bytes in spans), for each document, in the order of the input. A window of k tokens, from the start of its first token to the \
                  end of its last, was seen if a document of the index with a smaller id, in byte order, has the same blot; that document need not be in the input; windows that touch or overlap are one span. After cutting all spans, no window is in two documents. The documents must be those of the index, and the index must have all blots (--select all). In a large corpus two windows may share a blot of 32 bits by chance; --bits 64 makes that next to impossible.",
-                "passages: passage (its number), tokens (its length), count (of places), documents (that have it), new (tokens of its places that are in none of the earlier passages), text (at most 300 characters, from the first place; null \
-                 if the documents were given as tokens), places, a list of doc, start, end (bytes), in the order in which documents are read. See PASSAGES.",
+                "passages: passage (the number of the family), tokens (of its representative), count (of places), documents (that have it), variants (different texts of its places), new (tokens of its places that are in none of the earlier \
+                 families), text (at most 300 characters of the representative; null if the documents were given as tokens), representative (doc, start, end: the place that has most of what most places have, and least of the rest), differs \
+                 (where the 31 most frequent other variants differ from the representative: pairs of the first byte and the one after the last, in its document), places, a list of doc, start, end (bytes), variant (left out if the text is that of the \
+                 representative) and, for DNA, reverse (true if it is the reverse complement of the representative; left out if not), in the order in which documents are read. See PASSAGES.",
                 "Exact duplicates count as separate documents everywhere: each is listed, and counts, df and pairs include every copy. A document without tokens has no blots and is in no pair; only exact finds it.",
                 "Numbers have six decimals at most. In TSV the first line names the columns, and a cell of text is the inside of a JSON string: \\t, \\n, \\r, \\\\, \\\" and \\uXXXX stand for characters that would end it, command a terminal or turn text around; see ESCAPES in dedup-stream(5). In DOT and GraphML these are character references, or U+FFFD where XML has none.",
             ],
         ),
         ("CLEANING", clean::CLEAN),
-        (
-            "PASSAGES",
-            &[
-                "passages lists each text that several documents share once, with all its places, instead of pair by pair. A passage is a run of at least --min-tokens tokens that two or more documents have, and it is maximal: its places are not all preceded, nor all followed, by the same token. Tokens are compared exactly, so collisions of blots give no false passages.",
-                "Passages are sorted by length in tokens × places, the largest first, then by their first place. A passage is left out if all of its places but one lie within places of earlier passages; new is the number of its tokens that do not. So a part of a listed passage is listed again only if it also occurs elsewhere.",
-                "Repetitions within a document are places, too. Where a text is repeated immediately, as in a line of dashes, only the first and the last repetition count. Exact duplicates have places of their own; text that occurs only in copies of one \
-                 document is listed as that whole document. In DNA, unknown bases match nothing, and the other strand is not searched.",
-                "A passage is not listed if all its tokens are in a document of --taboo PATH (a file or a directory, also NDJSON; repeatable). A passage that is only partly in such a document is listed. With --taboo or --min-tokens, NDJSON \
-                 starts with a header line: dedup, version, scheme, min_tokens, taboo.",
-                "The documents are read again: those of PATH…, - for stdin; without PATH the files that the ids name, below --corpus if it is given, or the documents in the files that it names. They must not have changed since they were indexed; documents that have changed or cannot be read are reported, and the status is 2. If only some documents are given, only the passages that these share are listed. The index must have all blots (--select all). In addition to --memory this takes about 10 bytes for each blot of several documents, 60 for each document and an eighth of a byte for each token, and \
-                 temporary files of about four times the size of the texts, in the directory that TMPDIR names.",
-            ],
-        ),
+        ("PASSAGES", passages::PASSAGES),
         ("COMPARISON", compare::COMPARISON),
         ("WORDS IN COMMON", compare::DICTIONARY),
         (

@@ -13,7 +13,10 @@ use crate::{
         error::{Error, Place, Result},
     },
     blot as schemes,
-    blot::select::{is_scheme_shared_only, select_without_spex, without_spex},
+    blot::{
+        Blotter, WindowShape,
+        select::{is_scheme_shared_only, select_without_spex, without_spex},
+    },
     index::{Index, Manifest},
     text::{
         corpus::{Content, InputDocument, Source},
@@ -253,6 +256,24 @@ impl DocumentBlotter {
         let hash = self.blots(item)?.1;
         let tokens = self.placed(item)?;
         Ok((tokens, &self.blotters[at].blots, hash))
+    }
+
+    /// A document's tokens, which have their places in the text, the blots of the first scheme of letters or other units, what made them,
+    /// and the hash over its tokens.
+    pub fn unit_parts<'s>(
+        &'s mut self,
+        item: &'s InputDocument<'_>,
+    ) -> Result<(&'s Tokens, &'s Blots, &'s Blotter, Option<u128>), String> {
+        // Places are those of the first tokenizer.
+        let is_units = |maker: &SchemeBlotter| {
+            maker.list == 0 && matches!(maker.blotter.shape(), WindowShape::Units { .. })
+        };
+        let at = self.blotters.iter().position(is_units);
+        let at = at.ok_or_else(|| self.no_windows())?;
+        let hash = self.blots(item)?.1;
+        let tokens = self.placed(item)?;
+        let SchemeBlotter { blotter, blots, .. } = &self.blotters[at];
+        Ok((tokens, blots, blotter, hash))
     }
 
     /// A document's tokens, which have their places in the text, and the hash over them. No blots are made.

@@ -4,6 +4,7 @@
 use crate::base::ids::DocNo;
 use crate::base::num::{ToU32, ToU64, ToUsize};
 use crate::{
+    align::many::PLACE_BITS,
     base::{
         codec::{Fields, put_varint},
         error::{Error, Place, Problem, Result},
@@ -26,8 +27,6 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// Every this many tokens the position of a span is stored, so that any span is found from the nearest of these.
 const SPAN_STEP: usize = 32;
-/// The number of bits of a token position.
-pub const PLACE_BITS: u32 = 40;
 const NONE: u32 = u32::MAX;
 
 /// Opens the documents of an index: with `by_id` the files that their ids name, below the first of these directories that has them, or below the current one; else those of the settings.
@@ -102,6 +101,8 @@ pub fn hash_tokens(tokens: &Tokens, number: Option<u32>, out: &mut Vec<u64>) {
 pub struct TokenBatch {
     documents: Vec<One>,
     pub tokens: Vec<[u8; 8]>,
+    /// Of each document the tokens of its other strand; empty if there are no strands.
+    reverse: Vec<[u8; 8]>,
     spans: Vec<u8>,
 }
 
@@ -137,6 +138,12 @@ impl TokenBatch {
         });
     }
 
+    /// Adds the other strand of the document that was added last; either all have one, or none.
+    pub fn push_reverse(&mut self, hashes: &[u64]) {
+        self.reverse
+            .extend(hashes.iter().map(|hash| hash.to_le_bytes()));
+    }
+
     pub fn drop_documents(&mut self, dropped: &[usize]) {
         dropped
             .iter()
@@ -145,8 +152,8 @@ impl TokenBatch {
 
     /// The approximate memory, in bytes.
     pub fn weight(&self) -> u64 {
-        (self.spans.capacity() + 8 * self.tokens.capacity() + size_of_val(&self.documents[..]))
-            as u64
+        let tokens = self.tokens.capacity() + self.reverse.capacity();
+        (self.spans.capacity() + 8 * tokens + size_of_val(&self.documents[..])) as u64
     }
 }
 
@@ -247,6 +254,10 @@ impl Stored {
                 self.texts.push(text);
                 tokens.extend_from_slice(&read.tokens[of_tokens.clone()]);
                 tokens.push(u64::from(*known + 1).to_le_bytes());
+                if !read.reverse.is_empty() {
+                    tokens.extend_from_slice(&read.reverse[of_tokens.clone()]);
+                    tokens.push((!u64::from(*known)).to_le_bytes());
+                }
             }
             each(at, of_tokens, is_new.then_some(text));
             if !document.is_dropped {

@@ -171,27 +171,34 @@ pub struct SpansRecord<'r> {
     pub seen: u64,
 }
 
-/// A passage that several documents share.
+/// A family of passages that several documents share.
 #[derive(Debug, Default, Serialize)]
 pub struct PassageFamily<'r> {
-    /// Counts passages, from 1.
+    /// Counts families, from 1.
     pub passage: u64,
-    /// Its length.
+    /// The length of its representative.
     pub tokens: u32,
-    /// How often it occurs.
+    /// The number of its places.
     pub count: usize,
     /// The number of documents that have it.
     pub documents: u64,
-    /// Tokens, of all its places, that no passage before it has.
+    /// The number of different texts of its places.
+    pub variants: u64,
+    /// Tokens, of all its places, that no family before it has.
     pub new: u64,
-    /// How it begins, if its text is known.
+    /// How its representative begins, if its text is known.
     pub text: Option<&'r str>,
+    /// Its representative: the place that has most of what most places have, and least of the rest.
+    pub representative: PassagePlace<'r>,
+    /// Where other variants differ from the representative: starts and ends in its document, in
+    /// bytes.
+    pub differs: Vec<[u32; 2]>,
     /// Where it occurs.
     pub places: Vec<PassagePlace<'r>>,
 }
 
 /// A place of a passage that several documents share.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Clone, Serialize)]
 pub struct PassagePlace<'r> {
     /// The id of the document.
     pub doc: &'r str,
@@ -199,4 +206,11 @@ pub struct PassagePlace<'r> {
     pub start: u32,
     /// Where it ends, in bytes.
     pub end: u32,
+    /// The number of its variant, by falling frequency; left out if it is that of the
+    /// representative, which is 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub variant: Option<u64>,
+    /// It has the reverse complement of the representative; left out if not.
+    #[serde(skip_serializing_if = "Not::not")]
+    pub reverse: bool,
 }

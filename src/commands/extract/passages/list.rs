@@ -1,4 +1,4 @@
-//! Chooses the repeats to list, and writes them.
+//! Writes families of passages.
 
 use super::{
     super::{put, stored_tokens::Stored},
@@ -7,7 +7,7 @@ use super::{
 };
 use crate::base::num::{ToU32, ToU64, ToUsize};
 use crate::{
-    align::many::{ExcludedTexts, RankedRepeat, RankedRepeats, TextBounds, TokenSet},
+    align::many::{Families, FamilyPlace, TextBounds, TokenHash, TokenSet, differing_tokens},
     base::error::Result,
     commands::blot::shown_text,
     index::Index,
@@ -17,21 +17,42 @@ use crate::{
     },
     text::stream::Span,
 };
-use std::{io::Write, ops::Range};
+use std::{collections::HashMap, io::Write, ops::Range};
+use xxhash_rust::xxh3::xxh3_128;
 
 /// The most characters of a passage to show.
 const TEXT_CHARS: usize = 300;
+/// This many of the most frequent variants are compared with the representative.
+const COMPARED_VARIANTS: usize = 32;
 
 pub struct PassageList<'s> {
     index: &'s Index,
     stored: &'s Stored,
     mapped: &'s MappedTexts<'s>,
     texts: &'s TextBounds,
-    excluded: &'s ExcludedTexts,
     /// The documents of all texts, one text after the other.
     documents: Vec<u32>,
     /// Where the documents of each text end.
     ends: Vec<usize>,
+}
+
+/// A place of a family in a document.
+struct DocumentPlace {
+    document: u32,
+    /// Its first token in the document, and the number of tokens.
+    first: u32,
+    tokens: u32,
+    /// The number of its variant, and whether it runs in the direction of the representative.
+    variant: u32,
+    is_reversed: bool,
+}
+
+/// The different texts of the places of a family.
+struct Variants {
+    /// The number of the variant of each place, from 0.
+    of_places: Vec<u32>,
+    /// The first place of each variant.
+    first: Vec<usize>,
 }
 
 impl<'s> PassageList<'s> {
@@ -40,7 +61,6 @@ impl<'s> PassageList<'s> {
         stored: &'s Stored,
         mapped: &'s MappedTexts<'s>,
         texts: &'s TextBounds,
-        excluded: &'s ExcludedTexts,
     ) -> Self {
         let mut ends = Vec::with_capacity(stored.texts.len());
         let mut sum = 0;
@@ -60,7 +80,6 @@ impl<'s> PassageList<'s> {
             stored,
             mapped,
             texts,
-            excluded,
             documents,
             ends,
         }
@@ -68,39 +87,26 @@ impl<'s> PassageList<'s> {
 
     pub fn write(
         &self,
-        repeats: &RankedRepeats,
+        families: &Families<'_>,
         options: &PassagesOptions,
         out: &mut impl Write,
     ) -> Result<()> {
         let mut listed = TokenSet::new(self.mapped.tokens().len());
         let mut number = 0;
         let mut line = Vec::new();
-        repeats.for_each(|repeat| {
+        families.for_each(|places| {
             if options.top.is_some_and(|top| number >= top) {
                 return Ok(false);
             }
-            if self.has_new_places(&repeat, &listed) && !self.is_excluded(&repeat) {
-                number += 1;
-                let new = repeat
-                    .ranges()
-                    .map(|range| self.add_listed(&range, &mut listed))
-                    .sum();
-                line.clear();
-                self.put([number, new], &repeat, options.format, &mut line)?;
-                put(out, &line)?;
-            }
+            number += 1;
+            let new = places
+                .iter()
+                .map(|place| self.add_listed(&place.range(), &mut listed))
+                .sum();
+            line.clear();
+            self.put([number, new], places, options.format, &mut line)?;
+            put(out, &line)?;
             Ok(true)
-        })
-    }
-
-    /// Whether two or more places are not within listed ones.
-    fn has_new_places(&self, repeat: &RankedRepeat<'_>, listed: &TokenSet) -> bool {
-        let mut left = 2_u32;
-        repeat.ranges().any(|range| {
-            if !listed.contains(&range) {
-                left = left.saturating_sub(self.texts.copies(self.texts.of(range.start)));
-            }
-            left == 0
         })
     }
 
@@ -109,14 +115,6 @@ impl<'s> PassageList<'s> {
     fn add_listed(&self, range: &Range<u64>, listed: &mut TokenSet) -> u64 {
         let copies = self.texts.copies(self.texts.of(range.start));
         listed.insert(range) * u64::from(copies)
-    }
-
-    fn is_excluded(&self, repeat: &RankedRepeat<'_>) -> bool {
-        let tokens = repeat
-            .ranges()
-            .next()
-            .map(|range| &self.mapped.tokens()[range.start.to_usize()..range.end.to_usize()]);
-        tokens.is_some_and(|tokens| self.excluded.contains(tokens))
     }
 
     fn documents_of(&self, text: u32) -> &[u32] {
@@ -128,23 +126,111 @@ impl<'s> PassageList<'s> {
         &self.documents[start..self.ends[text.to_usize()]]
     }
 
-    /// The document and first token of each place, sorted.
-    fn places(&self, repeat: &RankedRepeat<'_>) -> Vec<(u32, u32)> {
-        let mut places = Vec::new();
-        for range in repeat.ranges() {
-            let text = self.texts.of(range.start);
-            let first = (range.start - self.texts.start(text)).to_u32();
-            places.extend(
-                self.documents_of(text)
-                    .iter()
-                    .map(|&document| (document, first)),
-            );
-        }
-        places.sort_unstable();
-        places
+    /// The tokens of a place, in the direction of its family.
+    fn tokens_of(&self, place: &FamilyPlace) -> &[TokenHash] {
+        let range = if place.is_reversed {
+            self.texts.to_opposite_strand(place.range())
+        } else {
+            place.range()
+        };
+        &self.mapped.tokens()[range.start.to_usize()..range.end.to_usize()]
     }
 
-    fn span(&self, (document, first): (u32, u32), tokens: u32) -> Span {
+    /// Numbers the different texts of places: first that of the representative, then by falling
+    /// frequency, then by their first places.
+    fn variants(&self, places: &[FamilyPlace]) -> Variants {
+        let mut numbers: HashMap<u128, usize> = HashMap::new();
+        // The frequency and the first place of each variant, in the order of first places.
+        let mut found: Vec<(u64, usize)> = Vec::new();
+        let mut of_places = Vec::with_capacity(places.len());
+        for (at, place) in places.iter().enumerate() {
+            let hash = xxh3_128(self.tokens_of(place).as_flattened());
+            let number = *numbers.entry(hash).or_insert_with(|| {
+                found.push((0, at));
+                found.len() - 1
+            });
+            found[number].0 += u64::from(self.copies(place));
+            of_places.push(number);
+        }
+        let centrality = self.centrality(places);
+        let best = (0..places.len()).max_by_key(|&at| {
+            let number = of_places[at];
+            (centrality[at], found[number].0, std::cmp::Reverse(at))
+        });
+        let representative = best.map(|at| of_places[at]);
+        let mut order: Vec<usize> = (0..found.len()).collect();
+        order.sort_by_key(|&number| {
+            let is_other = Some(number) != representative;
+            (is_other, std::cmp::Reverse(found[number].0), number)
+        });
+        let mut rank = vec![0; found.len()];
+        for (at, &number) in (0..).zip(&order) {
+            rank[number] = at;
+        }
+        Variants {
+            of_places: of_places.into_iter().map(|number| rank[number]).collect(),
+            first: order.into_iter().map(|number| found[number].1).collect(),
+        }
+    }
+
+    fn copies(&self, place: &FamilyPlace) -> u32 {
+        self.texts.copies(self.texts.of(place.start))
+    }
+
+    /// How much of what most places have each place has: for each of its tokens the number of places
+    /// that have this token of the family, minus the number of those that have not.
+    fn centrality(&self, places: &[FamilyPlace]) -> Vec<i64> {
+        let end = |place: &FamilyPlace| place.offset + (place.end - place.start).cast_signed();
+        let all: i64 = places
+            .iter()
+            .map(|place| i64::from(self.copies(place)))
+            .sum();
+        let mut borders: Vec<(i64, i64)> = places
+            .iter()
+            .flat_map(|place| {
+                let copies = i64::from(self.copies(place));
+                [(place.offset, copies), (end(place), -copies)]
+            })
+            .collect();
+        borders.sort_unstable();
+        // Up to each border: the sum of what its tokens count.
+        let (mut sums, mut depth, mut sum) = (Vec::with_capacity(borders.len()), 0, 0_i64);
+        let mut last = borders.first().map_or(0, |border| border.0);
+        for (at, change) in borders {
+            sum += (at - last) * (2 * depth - all);
+            (last, depth) = (at, depth + change);
+            sums.push((at, sum));
+        }
+        let sum_to = |at: i64| {
+            let next = sums.partition_point(|&(border, _)| border < at);
+            sums.get(next).map_or(0, |&(_, sum)| sum)
+        };
+        places
+            .iter()
+            .map(|place| sum_to(end(place)) - sum_to(place.offset))
+            .collect()
+    }
+
+    /// All places, by document.
+    fn document_places(&self, places: &[FamilyPlace], variants: &Variants) -> Vec<DocumentPlace> {
+        let is_reversed = places[variants.first[0]].is_reversed;
+        let mut found = Vec::new();
+        for (place, &variant) in places.iter().zip(&variants.of_places) {
+            let text = self.texts.of(place.start);
+            let in_document = |&document: &u32| DocumentPlace {
+                document,
+                first: (place.start - self.texts.start(text)).to_u32(),
+                tokens: (place.end - place.start).to_u32(),
+                variant,
+                is_reversed: place.is_reversed != is_reversed,
+            };
+            found.extend(self.documents_of(text).iter().map(in_document));
+        }
+        found.sort_by_key(|place| (place.document, place.first, place.tokens));
+        found
+    }
+
+    fn span(&self, document: u32, first: u32, tokens: u32) -> Span {
         let document = &self.stored.documents[document.to_usize()];
         let (first, last) = (first.to_usize(), (first + tokens).to_usize() - 1);
         let span = self.mapped.span(document, first, last);
@@ -154,42 +240,106 @@ impl<'s> PassageList<'s> {
     fn put(
         &self,
         [number, new]: [u64; 2],
-        repeat: &RankedRepeat<'_>,
+        places: &[FamilyPlace],
         format: Format,
         out: &mut Vec<u8>,
     ) -> Result<()> {
-        let places = self.places(repeat);
+        let variants = self.variants(places);
+        let found = self.document_places(places, &variants);
         let mut ids: Vec<String> = Vec::new();
-        for same in places.chunk_by(|one, two| one.0 == two.0) {
-            let document = &self.stored.documents[same[0].0.to_usize()];
+        for same in found.chunk_by(|one, two| one.document == two.document) {
+            let document = &self.stored.documents[same[0].document.to_usize()];
             ids.push(self.index.id(document.at)?);
         }
-        let by_document = places.chunk_by(|one, two| one.0 == two.0).zip(&ids);
-        let place = |place: (u32, u32), doc| {
-            let Span { start, end } = self.span(place, repeat.tokens);
-            PassagePlace { doc, start, end }
+        let by_document = found.chunk_by(|one, two| one.document == two.document);
+        let record = |place: &DocumentPlace, doc| {
+            let Span { start, end } = self.span(place.document, place.first, place.tokens);
+            PassagePlace {
+                doc,
+                start,
+                end,
+                variant: (place.variant > 0).then(|| u64::from(place.variant) + 1),
+                reverse: place.is_reversed,
+            }
         };
-        let text = places
-            .first()
-            .and_then(|&place| self.text(place, repeat.tokens));
-        let record = PassageFamily {
+        let all: Vec<PassagePlace<'_>> = by_document
+            .zip(&ids)
+            .flat_map(|(same, doc)| same.iter().map(move |place| record(place, doc.as_str())))
+            .collect();
+        let at = found.iter().position(|place| place.variant == 0);
+        let at = at.unwrap_or_default();
+        let representative = &found[at];
+        let text = self.text(representative);
+        let family = PassageFamily {
             passage: number,
-            tokens: repeat.tokens,
-            count: places.len(),
+            tokens: representative.tokens,
+            count: all.len(),
             documents: ids.len().to_u64(),
+            variants: variants.first.len().to_u64(),
             new,
             text: text.as_deref(),
-            places: by_document
-                .flat_map(|(same, doc)| same.iter().map(move |&at| place(at, doc.as_str())))
-                .collect(),
+            representative: all[at].clone(),
+            differs: self.differing(places, &variants, representative),
+            places: all,
         };
-        format.put_record(&record, out)
+        format.put_record(&family, out)
     }
 
-    /// The start of a passage; none if its document did not come as text. The first place is in the first document of its text.
-    fn text(&self, place: (u32, u32), tokens: u32) -> Option<String> {
-        let text = self.stored.documents[place.0.to_usize()].text;
-        let text = self.mapped.text(text, self.span(place, tokens))?;
+    /// Where the most frequent variants differ from the representative, in the bytes of its
+    /// document.
+    fn differing(
+        &self,
+        places: &[FamilyPlace],
+        variants: &Variants,
+        representative: &DocumentPlace,
+    ) -> Vec<[u32; 2]> {
+        let own = &places[variants.first[0]];
+        let tokens = self.tokens_of(own);
+        let mut differing: Vec<Range<usize>> = Vec::new();
+        for &other in variants.first.iter().take(COMPARED_VARIANTS).skip(1) {
+            let other = &places[other];
+            let shift = other.offset - own.offset;
+            let skip = |tokens: i64| usize::try_from(tokens).unwrap_or(0);
+            let (skipped, other) = (skip(shift), self.tokens_of(other));
+            let (Some(here), Some(there)) = (tokens.get(skipped..), other.get(skip(-shift)..))
+            else {
+                continue;
+            };
+            let found = differing_tokens(here, there);
+            differing.extend(
+                found
+                    .into_iter()
+                    .map(|range| range.start + skipped..range.end + skipped),
+            );
+        }
+        differing.sort_unstable_by_key(|range| (range.start, range.end));
+        let mut joined: Vec<Range<usize>> = Vec::new();
+        for range in differing {
+            match joined.last_mut() {
+                Some(last) if last.end >= range.start => last.end = last.end.max(range.end),
+                _ => joined.push(range),
+            }
+        }
+        let bytes = |range: Range<usize>| {
+            // Tokens of the other strand count from the end.
+            let start = if own.is_reversed {
+                tokens.len() - range.end
+            } else {
+                range.start
+            };
+            let first = representative.first + start.to_u32();
+            let Span { start, end } =
+                self.span(representative.document, first, range.len().to_u32());
+            [start, end]
+        };
+        joined.into_iter().map(bytes).collect()
+    }
+
+    /// The start of a passage; none if its document did not come as text.
+    fn text(&self, place: &DocumentPlace) -> Option<String> {
+        let text = self.stored.documents[place.document.to_usize()].text;
+        let span = self.span(place.document, place.first, place.tokens);
+        let text = self.mapped.text(text, span)?;
         let text = shown_text(&self.index.scheme.tokens, text);
         Some(match text.char_indices().nth(TEXT_CHARS) {
             Some((end, _)) => format!("{}…", &text[..end]),

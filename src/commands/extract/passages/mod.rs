@@ -5,6 +5,7 @@
 
 mod excluded;
 mod list;
+mod noisy;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -22,7 +23,8 @@ use crate::base::num::{ToU64, ToUsize};
 use crate::base::setting::Setting;
 use crate::{
     align::many::{
-        MaximalRepeat, RankedRepeats, RepeatFinder, RepeatRanker, SharedWindows, TextBounds,
+        FamilyBuilder, MaximalRepeat, RankedRepeats, RepeatFinder, RepeatPlace, RepeatRanker,
+        SharedWindows, TextBounds,
     },
     base::{
         error::{Error, Result},
@@ -43,7 +45,7 @@ use std::{io::Write, path::PathBuf};
 pub struct PassagesOptions {
     /// The fewest tokens of a passage; by default the length of a window of the index.
     pub min_tokens: Option<u32>,
-    /// Passages that lie wholly in one of these documents are not listed.
+    /// What passages have in common with these documents is cut out of them.
     pub taboo: Vec<PathBuf>,
     /// The most passages to list.
     pub top: Option<u64>,
@@ -60,7 +62,8 @@ pub struct PassagesOptions {
 ///
 /// The same documents give the same bytes with any number of threads and any memory. Memory:
 /// `memory_bytes`, about 10 bytes per blot that several texts have, 60 bytes per document, a bit
-/// per token; for excluded documents 24 bytes per token. Temporary files take 8 bytes per token and
+/// per token, 50 bytes per place of a repeat that starts or continues a family; for excluded
+/// documents 24 bytes per token. Temporary files take 8 bytes per token and
 /// the text itself for every distinct text, and 3 bytes per token for every document.
 pub fn passages(
     index: &Index,
@@ -81,6 +84,9 @@ fn passages_with(
     out: &mut impl Write,
     observer: &mut dyn Observer,
 ) -> Result<Summary> {
+    if is_noisy(index) {
+        return noisy::passages(index, options, settings, most_blots, out, observer);
+    }
     let reach = reach_of(index)?;
     let min_tokens = options.min_tokens.unwrap_or(reach);
     if min_tokens < reach {
@@ -101,7 +107,7 @@ fn passages_with(
     let shared = SharedWindows::new(&view, index.scheme.bits, threads, most_blots)?;
     let mut store = TextStore::new(index, shared.ranks(), options.memory_bytes / 2)?;
     let is_dna = index.scheme.tokens.is_dna();
-    let (hashes, ranks) = (Vec::new(), Vec::new());
+    let (hashes, reverse, ranks) = (Vec::new(), Vec::new(), Vec::new());
     let stage = TextStage {
         blots,
         index,
@@ -110,6 +116,7 @@ fn passages_with(
         min_tokens,
         is_dna,
         hashes,
+        reverse,
         ranks,
     };
     let summary = run(&stage, source, settings, observer, |read, _| {
@@ -117,14 +124,32 @@ fn passages_with(
     })?
     .ensure_documents(settings)?;
     let mapped = store.map()?;
-    let texts = texts_of(&store.stored, &mapped);
+    let texts = texts_of(&store.stored, &mapped, is_dna);
     let limits = Limits::new(threads, options.memory_bytes / 2);
     let repeats = find(&store, &shared, mapped.tokens(), &texts, min_tokens, limits)?;
     drop(shared);
+    let excluded = excluded.find_in(mapped.tokens(), &texts);
+    let mut families = FamilyBuilder::new(
+        mapped.tokens(),
+        &texts,
+        min_tokens,
+        excluded.as_ref(),
+        repeats.len(),
+        limits.memory_bytes,
+    );
+    repeats.for_each(|repeat| families.add(&repeat))?;
+    let families = families.finish();
+    drop(repeats);
     put_header(index, options, out)?;
-    let listing = PassageList::new(index, &store.stored, &mapped, &texts, &excluded);
-    listing.write(&repeats, options, out)?;
+    let listing = PassageList::new(index, &store.stored, &mapped, &texts);
+    listing.write(&families, options, out)?;
     Ok(summary)
+}
+
+/// Whether the index has no windows of tokens but windows of letters or content words.
+fn is_noisy(index: &Index) -> bool {
+    let windows = &index.scheme.windows;
+    blot::verbatim(windows).is_none() && blot::has_units(windows)
 }
 
 /// The number of tokens that a window of the index covers.
@@ -152,17 +177,17 @@ fn reach_of(index: &Index) -> Result<u32> {
         .ok_or_else(no_windows)
 }
 
-fn texts_of(stored: &Stored, mapped: &MappedTexts<'_>) -> TextBounds {
+fn texts_of(stored: &Stored, mapped: &MappedTexts<'_>, is_dna: bool) -> TextBounds {
     let mut copies = vec![0; stored.texts.len()];
     stored
         .documents
         .iter()
         .for_each(|document| copies[document.text.to_usize()] += 1);
-    TextBounds::new(
-        stored.texts.iter().map(|text| text.start).collect(),
-        copies,
-        mapped.tokens().len().to_u64(),
-    )
+    let starts = stored.texts.iter().flat_map(|text| {
+        let opposite = text.start + u64::from(text.tokens) + 1;
+        [text.start].into_iter().chain(is_dna.then_some(opposite))
+    });
+    TextBounds::new(starts.collect(), copies, mapped.tokens().len().to_u64())
 }
 
 /// With NDJSON, and if something is asked for, the first line says what.
@@ -198,7 +223,7 @@ fn find(
     add_copied_texts(store, texts, min_tokens, &mut ranker)?;
     let worker = || {
         let mut finder = RepeatFinder::new(tokens, texts, min_tokens);
-        move |bucket| find_in_bucket(store, shared, bucket, &mut finder)
+        move |bucket| find_in_bucket(store, shared, texts, bucket, &mut finder)
     };
     let source = (0..store.windows.len()).map(|item| {
         Ok(Weighted {
@@ -237,7 +262,11 @@ fn add_copied_texts(
                 start: text.start,
                 copies: copies.into(),
             };
-            ranker.add(&[(whole, 0)], &[text.start.to_le_bytes()])?;
+            let whole_place = RepeatPlace {
+                at: text.start,
+                period: 0,
+            };
+            ranker.add(&[(whole, 0)], &[whole_place.to_bytes()])?;
         }
     }
     Ok(())
@@ -253,6 +282,7 @@ struct BucketRepeats {
 fn find_in_bucket(
     store: &TextStore,
     shared: &SharedWindows,
+    texts: &TextBounds,
     bucket: usize,
     finder: &mut RepeatFinder<'_>,
 ) -> Result<BucketRepeats> {
@@ -266,6 +296,9 @@ fn find_in_bucket(
         starts.clear();
         starts.extend(same.iter().map(|&window| rank_and_place(window).1));
         finder.find(&mut starts, &mut found);
+        if texts.has_strands() {
+            found.retain(|repeat| finder.is_first_strand(repeat));
+        }
         if !found.is_empty() {
             let base = places.len().to_u64();
             repeats.extend(
@@ -273,7 +306,7 @@ fn find_in_bucket(
                     .iter()
                     .map(|&repeat| (repeat, base + repeat.first.to_u64())),
             );
-            places.extend(finder.places().map(u64::to_le_bytes));
+            places.extend(finder.places().map(RepeatPlace::to_bytes));
         }
     }
     Ok(BucketRepeats { repeats, places })

@@ -3,11 +3,11 @@
 
 use super::super::{
     spans::indexed,
-    stored_tokens::{self, Document, PLACE_BITS, Stored, TokenBatch, hash_tokens},
+    stored_tokens::{self, Document, Stored, TokenBatch, hash_tokens},
 };
 use crate::base::num::{ToU32, ToU64, ToUsize};
 use crate::{
-    align::many::{SharedWindows, UNSHARED},
+    align::many::{PLACE_BITS, SharedWindows, UNSHARED},
     base::{
         error::Result,
         files::{Mapping, TempDir, TempFile},
@@ -16,9 +16,11 @@ use crate::{
     index::{Index, posting::Buckets},
     text::{
         corpus::{Content, InputDocument},
-        stream::Span,
+        stream::{Span, Tokens},
+        token::dna,
     },
 };
+use xxhash_rust::xxh3::xxh3_64;
 
 /// The number of blots to look up at once.
 const LOOKUP_CHUNK: usize = 128;
@@ -35,18 +37,37 @@ pub struct TextStage<'s> {
     /// The tokens are bases: unknown ones equal no other.
     pub is_dna: bool,
     pub hashes: Vec<u64>,
+    /// The tokens of the other strand.
+    pub reverse: Vec<u64>,
     pub ranks: Vec<u32>,
 }
 
 /// The texts, tokens and windows of some documents, one after the other.
 #[derive(Default)]
 pub struct ReadTexts {
-    tokens: TokenBatch,
+    pub tokens: TokenBatch,
     /// For each document: whether it has a text, and where its text and windows end.
     ends: Vec<(bool, [usize; 2])>,
     texts: Vec<u8>,
-    /// The rank of each window, and its place in its document.
-    windows: Vec<u64>,
+    /// For each token the number of tokens of the windows that start there; empty if all windows
+    /// have the same length.
+    pub reaches: Vec<u8>,
+    /// The rank of each window, and its place in its document; with strands, places on the other
+    /// one follow after one more token.
+    pub windows: Vec<u64>,
+}
+
+impl ReadTexts {
+    /// Ends a document, whose tokens and windows were added.
+    pub fn end_document(&mut self, item: &InputDocument<'_>) {
+        if let Content::Text(text) = item.content {
+            self.texts.extend_from_slice(text.as_bytes());
+        }
+        self.ends.push((
+            matches!(item.content, Content::Text(_)),
+            [self.texts.len(), self.windows.len()],
+        ));
+    }
 }
 
 impl StageOutput for ReadTexts {
@@ -55,8 +76,10 @@ impl StageOutput for ReadTexts {
     }
 
     fn weight(&self) -> u64 {
-        let bytes =
-            self.texts.capacity() + 8 * self.windows.capacity() + size_of_val(&self.ends[..]);
+        let bytes = self.reaches.capacity()
+            + self.texts.capacity()
+            + 8 * self.windows.capacity()
+            + size_of_val(&self.ends[..]);
         self.tokens.weight() + bytes.to_u64()
     }
 }
@@ -70,12 +93,19 @@ impl DocumentStage for TextStage<'_> {
             index,
             shared,
             hashes,
+            reverse,
             ranks,
             ..
         } = self;
         let (tokens, blots, hash) = blots.parts(item)?;
         let (at, row) = indexed(index, item.id, hash)?;
         hash_tokens(tokens, self.is_dna.then_some(row.number), hashes);
+        if self.is_dna {
+            if 2 * hashes.len() >= u32::MAX.to_usize() {
+                return Err("more than 2,147,483,646 bases; split the sequence".to_owned());
+            }
+            reverse_strand(tokens, hashes, reverse);
+        }
         ranks.clear();
         for (some, positions) in blots
             .values
@@ -89,12 +119,9 @@ impl DocumentStage for TextStage<'_> {
                 .zip(positions)
                 .filter(|(rank, _)| **rank != UNSHARED)
             {
-                shared.add_predecessor(
-                    rank,
-                    position
-                        .checked_sub(1)
-                        .map(|before| hashes[before.to_usize()]),
-                );
+                // A window and the opposite one have one blot, and different tokens before them.
+                let before = position.checked_sub(1).filter(|_| !self.is_dna);
+                shared.add_predecessor(rank, before.map(|before| hashes[before.to_usize()]));
             }
         }
         append_windows(
@@ -105,19 +132,25 @@ impl DocumentStage for TextStage<'_> {
             &mut out.windows,
         );
         out.tokens.push(at, &row, tokens, hashes);
-        if let Content::Text(text) = item.content {
-            out.texts.extend_from_slice(text.as_bytes());
+        if self.is_dna {
+            out.tokens.push_reverse(reverse);
+            let lengths = [self.reach, self.min_tokens];
+            append_opposite_windows(
+                &blots.positions,
+                ranks,
+                hashes.len(),
+                lengths,
+                &mut out.windows,
+            );
         }
-        out.ends.push((
-            matches!(item.content, Content::Text(_)),
-            [out.texts.len(), out.windows.len()],
-        ));
+        out.end_document(item);
         Ok(())
     }
 
     fn finish(&mut self, _: &mut ReadTexts) {
         self.blots.release_buffers();
         crate::base::codec::clear_buffer(&mut self.hashes);
+        crate::base::codec::clear_buffer(&mut self.reverse);
         crate::base::codec::clear_buffer(&mut self.ranks);
     }
 }
@@ -151,6 +184,40 @@ fn append_windows(
     out[first..].reverse();
 }
 
+/// Replaces `out` by the tokens of the other strand. An unknown base equals only itself.
+fn reverse_strand(tokens: &Tokens, hashes: &[u64], out: &mut Vec<u64>) {
+    crate::base::codec::clear_buffer(out);
+    out.extend(tokens.iter().zip(hashes).map(|(base, &hash)| {
+        let opposite = dna::complement(base);
+        if opposite == dna::UNKNOWN {
+            hash
+        } else {
+            xxh3_64(opposite)
+        }
+    }));
+    out.reverse();
+}
+
+/// Appends the windows of the other strand, which starts one token after the end of the first.
+fn append_opposite_windows(
+    positions: &[u32],
+    ranks: &[u32],
+    tokens: usize,
+    lengths: [u32; 2],
+    out: &mut Vec<u64>,
+) {
+    let opposite = |&position: &u32| tokens.to_u32().checked_sub(lengths[0] + position);
+    let windows = positions.iter().zip(ranks).rev();
+    let (positions, ranks): (Vec<u32>, Vec<u32>) = windows
+        .filter_map(|(position, &rank)| Some((opposite(position)?, rank)))
+        .unzip();
+    let first = out.len();
+    append_windows(&positions, &ranks, tokens, lengths, out);
+    out[first..]
+        .iter_mut()
+        .for_each(|window| *window += tokens.to_u64() + 1);
+}
+
 /// All documents, on disk.
 ///
 /// Memory: about 70 bytes per document, and windows within the limit.
@@ -159,6 +226,8 @@ pub struct TextStore {
     /// The place of each text in the file of texts, if it came as text.
     shown: Vec<Option<(u64, u32)>>,
     bytes: TempFile,
+    /// One byte per token, as [`ReadTexts::reaches`].
+    reaches: TempFile,
     pub windows: Buckets<1>,
     /// The number of low bits in which the ranks of a bucket differ.
     rank_bits: u32,
@@ -172,6 +241,7 @@ impl TextStore {
             stored: Stored::new(index, &directory)?,
             shown: Vec::new(),
             bytes: TempFile::new(&directory)?,
+            reaches: TempFile::new(&directory)?,
             windows: Buckets::new((ranks >> rank_bits).to_usize() + 1, memory_bytes, directory),
             rank_bits,
         })
@@ -183,11 +253,13 @@ impl TextStore {
             stored,
             shown,
             bytes,
+            reaches,
             windows,
             rank_bits,
         } = self;
         let (mut texts, mut start) = (Vec::with_capacity(read.texts.len()), [0; 2]);
-        stored.add(&read.tokens, |document, _, text| {
+        let mut of_texts = Vec::with_capacity(read.reaches.len());
+        stored.add(&read.tokens, |document, tokens, text| {
             let (has_text, ends) = read.ends[document];
             let [of_text, of_windows] = std::array::from_fn(|at| start[at]..ends[at]);
             start = ends;
@@ -196,6 +268,9 @@ impl TextStore {
                 has_text.then_some((bytes.bytes() + texts.len().to_u64(), of_text.len().to_u32())),
             );
             texts.extend_from_slice(&read.texts[of_text]);
+            // Each text follows a token that is in none.
+            of_texts.push(0);
+            of_texts.extend_from_slice(read.reaches.get(tokens).unwrap_or_default());
             for window in &read.windows[of_windows] {
                 let (rank, place) = (window >> 32, text.start + (window & u64::from(u32::MAX)));
                 let low = rank & ((1 << *rank_bits) - 1);
@@ -203,6 +278,9 @@ impl TextStore {
             }
         })?;
         bytes.append(&texts)?;
+        if !read.reaches.is_empty() {
+            reaches.append(&of_texts)?;
+        }
         windows.settle()
     }
 
@@ -227,6 +305,7 @@ impl TextStore {
             store: self,
             stored: self.stored.map()?,
             bytes: self.bytes.map()?,
+            reaches: self.reaches.map()?,
         })
     }
 }
@@ -241,9 +320,15 @@ pub struct MappedTexts<'s> {
     store: &'s TextStore,
     stored: stored_tokens::Mapped,
     bytes: Mapping,
+    reaches: Mapping,
 }
 
 impl MappedTexts<'_> {
+    /// For each token the number of tokens of the windows that start there, if they differ.
+    pub fn reaches(&self) -> &[u8] {
+        &self.reaches
+    }
+
     pub fn tokens(&self) -> &[[u8; 8]] {
         self.stored.tokens()
     }

@@ -4,10 +4,19 @@ use crate::{
     base::{error::Problem, files::TempDir},
     commands::{BuildOptions, build},
     index::Resources,
-    text::{corpus, stream::Form},
+    text::{
+        corpus,
+        stream::Form,
+        token::{Rule, Tokenizer},
+    },
 };
 use proptest::prelude::*;
-use std::{collections::BTreeSet, fs, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    ops::Range,
+    path::Path,
+};
 
 struct Quiet;
 
@@ -27,6 +36,7 @@ struct Ask {
     interleave: u32,
     bits: u8,
     more_tokens: u32,
+    is_dna: bool,
 }
 
 impl Ask {
@@ -49,6 +59,7 @@ fn index_of(ask: &Ask, directory: &Path, corpus: &Path) -> Index {
         k: Some(ask.k),
         interleave: Some(ask.interleave),
         bits: Some(ask.bits),
+        tokenizer: ask.is_dna.then(|| Tokenizer::new(Rule::Dna, false)),
         ..BlotOptions::default()
     };
     let resources = Resources {
@@ -71,240 +82,115 @@ fn index_of(ask: &Ask, directory: &Path, corpus: &Path) -> Index {
     Index::open(directory).unwrap()
 }
 
-/// A passage: its length, and its places as documents and first tokens.
-type Listed = (usize, Vec<(usize, usize)>);
-
-/// The same without any cleverness.
+/// The documents that have each window, and where it is not excluded.
 struct Brute<'d> {
     documents: &'d [Vec<u8>],
-    /// Distinct passages, in order, with their places.
-    texts: Vec<(&'d [u8], Vec<usize>)>,
+    taboo: &'d [Vec<u8>],
     min_tokens: usize,
+    is_dna: bool,
 }
 
-type At = (usize, usize);
-
-impl<'d> Brute<'d> {
-    fn new(documents: &'d [Vec<u8>], min_tokens: usize) -> Self {
-        let mut texts: Vec<(&[u8], Vec<usize>)> = Vec::new();
-        for (number, document) in documents.iter().enumerate() {
-            match texts.iter_mut().find(|(text, _)| text == document) {
-                Some((_, copies)) => copies.push(number),
-                None => texts.push((document, vec![number])),
-            }
+impl Brute<'_> {
+    /// A window; of the two strands of DNA the smaller one.
+    fn window(&self, tokens: &[u8]) -> Vec<u8> {
+        let own = tokens.to_vec();
+        if !self.is_dna {
+            return own;
         }
-        Self {
-            documents,
-            texts,
-            min_tokens,
-        }
-    }
-
-    fn rest(&self, (text, at): At) -> &[u8] {
-        &self.texts[text].0[at..]
-    }
-
-    fn common(&self, one: At, two: At) -> usize {
-        self.rest(one)
-            .iter()
-            .zip(self.rest(two))
-            .take_while(|(one, two)| one == two)
-            .count()
-    }
-
-    fn common_before(&self, (one, one_at): At, (two, two_at): At) -> usize {
-        let (one, two) = (&self.texts[one].0[..one_at], &self.texts[two].0[..two_at]);
-        one.iter()
+        own.iter()
             .rev()
-            .zip(two.iter().rev())
-            .take_while(|(one, two)| one == two)
-            .count()
+            .map(|base| 3 - base)
+            .collect::<Vec<_>>()
+            .min(own)
     }
 
-    /// Places of a window, without repetitions but the first and the last; and which of them are last ones.
-    fn places(&self, window: &[u8]) -> Vec<(At, bool)> {
-        let mut kept = Vec::new();
-        for (number, (text, _)) in self.texts.iter().enumerate() {
-            let all: Vec<usize> = (0..text.len())
-                .filter(|&at| text[at..].starts_with(window))
-                .collect();
-            let repeats = |one: usize, two: usize| text[two..].starts_with(&text[one..two]);
-            for (index, &at) in all.iter().enumerate() {
-                let after_same = index > 0 && repeats(all[index - 1], at);
-                let before_same = index + 1 < all.len() && repeats(at, all[index + 1]);
-                let is_even = index > 0
-                    && index + 1 < all.len()
-                    && all[index + 1] - at == at - all[index - 1];
-                if !(after_same && before_same && is_even) {
-                    kept.push(((number, at), after_same));
-                }
+    fn windows(&self, documents: &[Vec<u8>]) -> BTreeMap<Vec<u8>, BTreeSet<usize>> {
+        let mut found: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+        for (number, document) in documents.iter().enumerate() {
+            for window in document.windows(self.min_tokens) {
+                found.entry(self.window(window)).or_default().insert(number);
             }
         }
-        kept
-    }
-
-    fn candidates(&self) -> BTreeSet<(usize, Vec<At>)> {
-        let windows: BTreeSet<&[u8]> = self
-            .texts
-            .iter()
-            .flat_map(|(text, _)| text.windows(self.min_tokens))
-            .collect();
-        let mut found = BTreeSet::new();
-        for window in windows {
-            let all = |text: usize| {
-                (0..self.texts[text].0.len())
-                    .map(move |at| (text, at))
-                    .filter(|at| self.rest(*at).starts_with(window))
-            };
-            let before = |(text, at): At| at.checked_sub(1).map(|at| self.texts[text].0[at]);
-            let before: Vec<_> = (0..self.texts.len()).flat_map(all).map(before).collect();
-            if before.len() < 2
-                || (before[0].is_some() && before.iter().all(|one| *one == before[0]))
-            {
-                continue;
-            }
-            let kept = self.places(window);
-            for (one, _) in &kept {
-                for (two, _) in kept.iter().filter(|(two, _)| two > one) {
-                    let tokens = self.common(*one, *two);
-                    let same: Vec<_> = kept
-                        .iter()
-                        .filter(|(at, _)| at == one || self.common(*one, *at) >= tokens)
-                        .collect();
-                    let before = same
-                        .iter()
-                        .filter(|(at, _)| at != one)
-                        .map(|(at, _)| self.common_before(*one, *at))
-                        .min()
-                        .unwrap();
-                    let is_maximal = before == 0 || same.iter().any(|(_, is_last)| *is_last);
-                    if is_maximal && same.iter().any(|(at, _)| at.0 != one.0) {
-                        found.insert((
-                            tokens + before,
-                            same.iter()
-                                .map(|((text, at), _)| (*text, at - before))
-                                .collect(),
-                        ));
-                    }
-                }
-            }
-        }
-        let wholes = self
-            .texts
-            .iter()
-            .enumerate()
-            .filter(|(_, (text, copies))| copies.len() > 1 && text.len() >= self.min_tokens);
-        found.extend(wholes.map(|(number, (text, _))| (text.len(), vec![(number, 0)])));
         found
     }
 
-    fn copies(&self, at: &At) -> usize {
-        self.texts[at.0].1.len()
-    }
-
-    fn listed(&self, taboo: &[Vec<u8>]) -> Vec<Listed> {
-        let mut candidates: Vec<_> = self.candidates().into_iter().collect();
-        let weight = |(tokens, places): &(usize, Vec<At>)| {
-            tokens * places.iter().map(|at| self.copies(at)).sum::<usize>()
-        };
-        candidates.sort_by_key(|candidate| {
-            (
-                usize::MAX - weight(candidate),
-                candidate.1[0],
-                usize::MAX - candidate.0,
-            )
-        });
-        let (mut covered, mut listed) = (BTreeSet::new(), Vec::new());
-        for (tokens, places) in candidates {
-            let is_new =
-                |at: &&At| (at.1..at.1 + tokens).any(|token| !covered.contains(&(at.0, token)));
-            let passage = &self.rest(places[0])[..tokens];
-            let is_taboo = taboo
-                .iter()
-                .any(|document| document.windows(tokens).any(|window| window == passage));
-            if places
-                .iter()
-                .filter(is_new)
-                .map(|at| self.copies(at))
-                .sum::<usize>()
-                < 2
-                || is_taboo
-            {
-                continue;
-            }
-            covered.extend(
-                places
-                    .iter()
-                    .flat_map(|at| (at.1..at.1 + tokens).map(|token| (at.0, token))),
-            );
-            let mut all: Vec<_> = places
-                .iter()
-                .flat_map(|at| self.texts[at.0].1.iter().map(|&document| (document, at.1)))
+    /// Every window that two documents share is in a listed place wherever it occurs, except near
+    /// excluded windows, which are in none.
+    fn ensure_all_are_listed(&self, listed: &[Family]) -> Result<(), TestCaseError> {
+        let (shared, taboo) = (self.windows(self.documents), self.windows(self.taboo));
+        let places: Vec<_> = listed.iter().flat_map(|family| &family.places).collect();
+        for (number, document) in self.documents.iter().enumerate() {
+            let windows: Vec<_> = document
+                .windows(self.min_tokens)
+                .map(|window| self.window(window))
                 .collect();
-            all.sort_unstable();
-            listed.push((tokens, all));
-        }
-        listed
-    }
-
-    /// Whether something stands three times on end, so that the second time does not count.
-    fn has_repetitions(&self) -> bool {
-        let is_thrice = |text: &[u8], length: usize| {
-            text.windows(3 * length)
-                .any(|some| some[length..] == some[..2 * length])
-        };
-        self.texts
-            .iter()
-            .any(|(text, _)| (1..=text.len() / 3).any(|length| is_thrice(text, length)))
-    }
-
-    /// Of any two places of different documents that have enough in common, one is in a listed passage, as far as they have.
-    fn ensure_none_is_missed(&self, listed: &[Listed]) -> Result<(), TestCaseError> {
-        let places = listed
-            .iter()
-            .flat_map(|(tokens, places)| places.iter().map(move |place| (place, tokens)));
-        let covered: BTreeSet<_> = places
-            .flat_map(|(&(document, first), tokens)| {
-                (first..first + tokens).map(move |at| (document, at))
-            })
-            .collect();
-        let is_listed = |document: usize, at: usize, tokens: usize| {
-            (at..at + tokens).all(|at| covered.contains(&(document, at)))
-        };
-        for (one, first) in self.documents.iter().enumerate() {
-            for (two, second) in self
-                .documents
-                .iter()
-                .enumerate()
-                .filter(|(two, _)| *two != one)
-            {
-                for at in 0..first.len() {
-                    for other in (0..second.len()).filter(|&other| {
-                        at == 0 || other == 0 || first[at - 1] != second[other - 1]
-                    }) {
-                        let common = first[at..]
-                            .iter()
-                            .zip(&second[other..])
-                            .take_while(|(one, two)| one == two)
-                            .count();
-                        prop_assert!(
-                            common < self.min_tokens
-                                || is_listed(one, at, common)
-                                || is_listed(two, other, common)
-                        );
-                    }
-                }
+            for (at, window) in windows.iter().enumerate() {
+                let around = at.saturating_sub(self.min_tokens - 1)..=at + self.min_tokens - 1;
+                let is_near_taboo = windows[*around.start()..windows.len().min(around.end() + 1)]
+                    .iter()
+                    .any(|window| taboo.contains_key(window));
+                let is_listed = places.iter().any(|place| {
+                    place.document == number
+                        && (place.tokens.start..=place.tokens.end - self.min_tokens).contains(&at)
+                });
+                prop_assert!(
+                    !is_listed || !taboo.contains_key(window),
+                    "document {number}, token {at} is excluded: {listed:?}"
+                );
+                prop_assert!(
+                    is_listed || is_near_taboo || shared[window].len() < 2,
+                    "document {number}, token {at} is missing: {listed:?}"
+                );
             }
         }
         Ok(())
     }
+
+    /// Each family has places in two documents, and each place a shared window; and what families
+    /// have in common is bounded.
+    fn ensure_none_is_idle(&self, listed: &[Family]) -> Result<(), TestCaseError> {
+        let shared = self.windows(self.documents);
+        for family in listed {
+            for place in &family.places {
+                let tokens = &self.documents[place.document][place.tokens.clone()];
+                prop_assert!(
+                    tokens
+                        .windows(self.min_tokens)
+                        .any(|window| shared[&self.window(window)].len() > 1)
+                );
+            }
+            let documents: BTreeSet<_> = family.places.iter().map(|place| place.document).collect();
+            prop_assert!(documents.len() > 1, "{family:?}");
+            prop_assert_eq!(family.documents, documents.len());
+        }
+        let tokens: usize = self.documents.iter().map(Vec::len).sum();
+        let new: usize = listed.iter().map(|family| family.new).sum();
+        prop_assert!(new <= tokens);
+        Ok(())
+    }
 }
 
-fn text_of(document: &[u8]) -> String {
-    document
-        .iter()
-        .map(|&word| format!("{} ", char::from(b'a' + word)))
-        .collect()
+/// A listed family.
+#[derive(Debug)]
+struct Family {
+    documents: usize,
+    new: usize,
+    places: Vec<Place>,
+}
+
+#[derive(Debug)]
+struct Place {
+    document: usize,
+    tokens: Range<usize>,
+}
+
+/// The text of a document: words of one letter, or bases.
+fn text_of(document: &[u8], is_dna: bool) -> String {
+    let word = |&word: &u8| match is_dna {
+        true => char::from(b"acgt"[usize::from(word)]).to_string(),
+        false => format!("{} ", char::from(b'a' + word)),
+    };
+    document.iter().map(word).collect()
 }
 
 fn run_with(
@@ -347,7 +233,7 @@ fn check(documents: &[Vec<u8>], taboo: &[Vec<u8>], ask: &Ask) -> Result<(), Test
         let line = |(number, document): (usize, &Vec<u8>)| {
             format!(
                 "{{\"id\":\"{number}\",\"text\":\"{}\"}}\n",
-                text_of(document)
+                text_of(document, ask.is_dna)
             )
         };
         documents.iter().enumerate().map(line).collect()
@@ -355,14 +241,9 @@ fn check(documents: &[Vec<u8>], taboo: &[Vec<u8>], ask: &Ask) -> Result<(), Test
     fs::write(&corpus, lines(documents)).unwrap();
     fs::write(&taboos, lines(taboo)).unwrap();
     let index = index_of(ask, &index, &corpus);
-    let brute = Brute::new(documents, ask.min_tokens());
-    let expected = brute.listed(&[]);
-    if !brute.has_repetitions() {
-        brute.ensure_none_is_missed(&expected)?;
-    }
-    for (taboos, expected) in [(Vec::new(), expected), (vec![taboos], brute.listed(taboo))] {
+    for (paths, taboo) in [(Vec::new(), &[][..]), (vec![taboos], taboo)] {
         let [one, three, no_table] = [(1, 1 << 30, None), (3, 1, None), (2, 1000, Some(0))]
-            .map(|how| run_with(&index, &corpus, taboos.clone(), ask, how));
+            .map(|how| run_with(&index, &corpus, paths.clone(), ask, how));
         prop_assert_eq!(&one, &three);
         prop_assert_eq!(&one, &no_table);
         let records = String::from_utf8(one).unwrap();
@@ -370,38 +251,57 @@ fn check(documents: &[Vec<u8>], taboo: &[Vec<u8>], ask: &Ask) -> Result<(), Test
             .lines()
             .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
             .filter(|line| line["dedup"].is_null());
-        let found: Vec<Listed> = records
-            .map(|record| listed_of(&record, documents))
+        let found: Vec<Family> = records
+            .map(|record| family_of(&record, documents, ask.is_dna))
             .collect();
-        prop_assert_eq!(&found, &expected);
+        let brute = Brute {
+            documents,
+            taboo,
+            min_tokens: ask.min_tokens(),
+            is_dna: ask.is_dna,
+        };
+        brute.ensure_all_are_listed(&found)?;
+        brute.ensure_none_is_idle(&found)?;
     }
     Ok(())
 }
 
-/// Reads a record, and checks its counts.
-fn listed_of(record: &serde_json::Value, documents: &[Vec<u8>]) -> Listed {
+/// Reads a record, and checks its representative and its variants.
+fn family_of(record: &serde_json::Value, documents: &[Vec<u8>], is_dna: bool) -> Family {
     let number = |value: &serde_json::Value| value.as_u64().unwrap().to_usize();
-    let tokens = number(&record["tokens"]);
+    let width = if is_dna { 1 } else { 2 };
     let place = |place: &serde_json::Value| {
         let (start, end) = (number(&place["start"]), number(&place["end"]));
-        assert_eq!((start % 2, end), (0, start + 2 * tokens - 1));
-        (place["doc"].as_str().unwrap().parse().unwrap(), start / 2)
+        assert_eq!(start % width, 0);
+        Place {
+            document: place["doc"].as_str().unwrap().parse().unwrap(),
+            tokens: start / width..end.div_ceil(width),
+        }
     };
-    let places: Vec<(usize, usize)> = record["places"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(place)
-        .collect();
-    let distinct: BTreeSet<_> = places.iter().map(|place| place.0).collect();
-    assert_eq!(
-        (number(&record["count"]), number(&record["documents"])),
-        (places.len(), distinct.len())
-    );
-    assert!((1..=tokens * places.len()).contains(&number(&record["new"])));
-    let text = text_of(&documents[places[0].0][places[0].1..places[0].1 + tokens]);
+    let records = record["places"].as_array().unwrap();
+    let places: Vec<Place> = records.iter().map(place).collect();
+    let representative = place(&record["representative"]);
+    let tokens_of = |place: &Place| &documents[place.document][place.tokens.clone()];
+    let text = text_of(tokens_of(&representative), is_dna);
     assert_eq!(record["text"].as_str().unwrap(), text.trim_end());
-    (tokens, places)
+    assert_eq!(number(&record["tokens"]), representative.tokens.len());
+    assert_eq!(number(&record["count"]), places.len());
+    let mut variants: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
+    for (place, record) in places.iter().zip(records) {
+        let mut tokens = tokens_of(place).to_vec();
+        if record["reverse"] == true {
+            tokens = tokens.iter().rev().map(|base| 3 - base).collect();
+        }
+        let variant = record["variant"].as_u64().unwrap_or(1);
+        assert_eq!(variants.entry(variant).or_insert(tokens.clone()), &tokens);
+    }
+    assert_eq!(variants[&1], tokens_of(&representative));
+    assert_eq!(number(&record["variants"]), variants.len());
+    Family {
+        documents: number(&record["documents"]),
+        new: number(&record["new"]),
+        places,
+    }
 }
 
 fn asks() -> impl Strategy<Value = Ask> {
@@ -412,13 +312,15 @@ fn asks() -> impl Strategy<Value = Ask> {
         1_u32..3,
         prop::sample::select(vec![16_u8, 32, 64]),
         0_u32..4,
+        any::<bool>(),
     )
-        .prop_map(|(scheme, k, interleave, bits, more_tokens)| Ask {
+        .prop_map(|(scheme, k, interleave, bits, more_tokens, is_dna)| Ask {
             scheme,
             k,
             interleave,
             bits,
             more_tokens,
+            is_dna,
         })
 }
 
@@ -470,6 +372,7 @@ const PLAIN: Ask = Ask {
     interleave: 1,
     bits: 32,
     more_tokens: 0,
+    is_dna: false,
 };
 
 #[test]
