@@ -73,11 +73,11 @@ pub static PRESETS: &[&Preset] = &[
     &TEXT,
     &Preset {
         name: "essays",
-        help: "also reworded passages; passages in quotation marks do not count (index × 2)",
+        help: "also reworded passages; passages in quotation marks do not count (index × 2.4)",
         scheme: Some("ordered:8,context:3"),
-        pairs: cutoff(Score::Rarity, 2.0),
-        clusters: cutoff(Score::Rarity, 2.0),
-        query: cutoff(Score::Rarity, 2.0),
+        pairs: cutoff(Score::RelativeRarity, 0.95),
+        clusters: cutoff(Score::RelativeRarity, 0.95),
+        query: cutoff(Score::RelativeRarity, 0.95),
         common: CommonTextRule::Counts,
         excludes_quotes: true,
         ..DEFAULT
