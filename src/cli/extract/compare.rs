@@ -38,7 +38,7 @@ pub struct CompareArgs {
     /// 100 is twenty words in a row, 500 a hundred.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     min_similarity: Option<u32>,
-    /// Add the probability that unrelated texts of the collection are as similar
+    /// Add how likely unrelated texts are to be as similar
     ///
     /// It takes a sample of all pairs, a second or two for any collection. See COMPARISON.
     #[arg(long, conflicts_with = "candidates")]
