@@ -393,7 +393,7 @@ pub struct QuietArgs {
 /// How text becomes tokens.
 #[derive(Args, Debug, Clone)]
 pub struct TokenArgs {
-    /// words, word, char:N, line, code, code-norm, dna, or several [default: words]
+    /// words, word, char:N, line, code, code-norm or dna [default: words]
     #[arg(long, value_name = "NAME", value_parser = Rules::parse, long_help = long_help("How text becomes tokens", &token::help(), "words"))]
     pub tokenizer: Option<Rules>,
     /// Strip HTML: tags, scripts and styles; decode entities
@@ -437,7 +437,7 @@ impl TokenArgs {
 /// How tokens become blots.
 #[derive(Args, Debug, Clone)]
 pub struct BlotArgs {
-    /// Tokens in a window [default: 8, for dna 31, for code-norm and letters 16]
+    /// Tokens in a window [default: 8, for dna 31, for code-norm 16]
     #[arg(short, value_name = "N", value_parser = clap::value_parser!(u32).range(range(blot::K)))]
     pub k: Option<u32>,
     /// What of a window counts: ordered, xor, sorted … [default: ordered]

@@ -15,7 +15,7 @@ use std::{path::PathBuf, str::FromStr};
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = MORE)]
 pub struct ExcludeArgs {
-    /// Ignore text that more than N documents have; auto: boilerplate; none: nothing
+    /// Ignore text of more than N documents; auto: boilerplate
     ///
     /// It counts neither as shared nor as text of a document. The default of pairs, clusters, graph
     /// and report is auto, unless the index was made with a preset that has none; see BOILERPLATE.
@@ -92,7 +92,7 @@ pub struct GroupArgs {
     /// Do not compare documents of one group: FILE has "id TAB group" lines
     #[arg(long, value_name = "FILE", conflicts_with = "group_by")]
     pub groups: Option<PathBuf>,
-    /// Do not compare documents whose ids share their first DEPTH directories
+    /// Do not compare documents with the same first DEPTH directories
     #[arg(long, value_name = "DEPTH", value_parser = clap::value_parser!(u32).range(1..))]
     pub group_by: Option<u32>,
 }
@@ -113,14 +113,17 @@ pub struct PassageArgs {
     /// Quotation marks of many languages are known; apostrophes are not taken for them. A quotation
     /// has 5 words or more, and ends in the paragraph in which it begins: a mark without its
     /// counterpart makes no difference.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    pub exclude_quotes: Option<bool>,
+    #[arg(long)]
+    pub exclude_quotes: bool,
     /// Ignore the list of references
     ///
     /// It is recognised by its shape: entries with years, names, numbers, pages, addresses; and by
     /// a heading such as References or Literatur.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    pub exclude_bibliography: Option<bool>,
+    #[arg(long)]
+    pub exclude_bibliography: bool,
+    /// Count quotations and references, which the preset essays ignores
+    #[arg(long, conflicts_with_all = ["exclude_quotes", "exclude_bibliography"])]
+    pub count_quotes: bool,
     /// Ignore passages of fewer than N words in common
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub min_match_words: Option<u32>,
@@ -128,7 +131,12 @@ pub struct PassageArgs {
 
 impl PassageArgs {
     /// The ids of the flags, for rules on what they require.
-    pub const IDS: [&str; 3] = ["exclude_quotes", "exclude_bibliography", "min_match_words"];
+    pub const IDS: [&str; 4] = [
+        "exclude_quotes",
+        "exclude_bibliography",
+        "count_quotes",
+        "min_match_words",
+    ];
 
     /// Adds to the options what does not count: what the flags say, or else the preset.
     /// `is_of_both`: neither document is the source of the other.
@@ -148,9 +156,10 @@ impl PassageArgs {
             settings,
             watch,
         )?;
+        let of_preset = preset.excludes_quotes && !self.count_quotes;
         let rules = ExclusionRules {
-            quotes: self.exclude_quotes.unwrap_or(preset.excludes_quotes),
-            bibliography: self.exclude_bibliography.unwrap_or(preset.excludes_quotes),
+            quotes: self.exclude_quotes || of_preset,
+            bibliography: self.exclude_bibliography || of_preset,
             base,
         };
         let source_rules = if is_of_both {

@@ -7,13 +7,13 @@ use crate::{
 };
 
 /// The default of `--score`.
-const DEFAULT: &str = "[default: jaccard, or that of the preset]";
-const QUERY_DEFAULT: &str = "[default: containment, or that of the preset]";
+const DEFAULT: &str = "[default: jaccard]";
+const QUERY_DEFAULT: &str = "[default: containment]";
 
 /// The help of presets: their names.
 pub fn preset_names() -> String {
     let names: Vec<_> = PRESETS.iter().map(|preset| preset.name).collect();
-    format!("Settings for a kind of text: {}", choice(&names))
+    format!("Settings for {}", choice(&names))
 }
 
 /// The help of presets as a table, for the verb that makes an index.
@@ -23,7 +23,7 @@ pub fn preset_table() -> String {
         .map(|preset| format!("  {:<7} {}", preset.name, preset.help))
         .collect();
     format!(
-        "Settings for a kind of text, which later questions use as well [default: text]:\n{}",
+        "Settings for a kind of text, which later questions use [default: text]:\n{}",
         rows.join("\n")
     )
 }
@@ -45,7 +45,10 @@ pub fn preset_help() -> String {
 pub fn score_names() -> String {
     format!(
         "{} {DEFAULT}",
-        Score::NAMES.map(|(name, ..)| name).join(", ")
+        Score::NAMES
+            .map(|(name, ..)| name)
+            .join(", ")
+            .replace("s1, s2, s3, s4", "s1 to s4")
     )
 }
 

@@ -73,7 +73,7 @@ pub static PRESETS: &[&Preset] = &[
     &TEXT,
     &Preset {
         name: "essays",
-        help: "also reworded passages; passages in quotation marks do not count (index × 2.4)",
+        help: "also reworded passages; quotations do not count in them (index × 2.4)",
         scheme: Some("ordered:8,context:3"),
         pairs: cutoff(Score::RelativeRarity, 0.95),
         clusters: cutoff(Score::RelativeRarity, 0.95),

@@ -19,7 +19,7 @@ use std::path::PathBuf;
 pub struct ScoreArgs {
     #[arg(long, help = score_names(), value_name = "SCORE", hide_possible_values = true, value_parser = PossibleValuesParser::new(Score::NAMES.map(|(name, ..)| name)), long_help = score_help())]
     pub score: Option<String>,
-    /// The least score that counts, such as 0.5 or 50% [default: that of the preset, 0.1]
+    /// The least score that counts, such as 0.5 or 50% [default: 0.1]
     #[arg(long, value_name = "X|P%", long_help = threshold_help(), allow_negative_numbers = true)]
     pub threshold: Option<Threshold>,
 }
@@ -47,7 +47,7 @@ pub fn threshold_of(score: Score, threshold: Option<Threshold>) -> Result<f64, a
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = MORE)]
 pub struct CompareWhichArgs {
-    /// Only pairs with a new document: its id begins with PREFIX (repeatable)
+    /// Only pairs with a new document: its id begins with a PREFIX
     #[arg(long, value_name = "PREFIX")]
     pub new: Vec<String>,
     /// Only pairs with a new document: its id is in LIST, one a line

@@ -273,7 +273,7 @@ fn a_whole_history_is_verified_and_counted() {
     assert_eq!(stats, crate::history::stats(directory.path()).unwrap());
     assert_eq!(
         (stats.entries, stats.arrived, stats.scheme.as_str()),
-        (2460, 2500, "word@18.0 minhash:256@2")
+        (2460, 2500, "words@18.0/49 minhash:256@2")
     );
     assert!(
         !stats.segments.is_empty() && stats.journals.len() == 1,

@@ -122,7 +122,7 @@ mod tests {
         let explain = |text: &str| Rules::parse(text).unwrap_err();
         for unknown in ["wrd+line", "word+wrd", "word+", "+word", ""] {
             assert!(
-                explain(unknown).contains("; there are word, char:N, "),
+                explain(unknown).contains("; there are words, word, char:N, "),
                 "{unknown}"
             );
         }
