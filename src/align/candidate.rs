@@ -86,7 +86,8 @@ impl CandidatePassage {
             one.start.max(two.start) <= one.end.min(two.end).saturating_add(gap_bytes)
         };
         let is_sure = |candidate: &Self| {
-            candidate.kind != PassageKind::Reworded || candidate.evidence >= MIN_EVIDENCE
+            candidate.kind != PassageKind::Reworded
+                || candidate.evidence >= MIN_EVIDENCE_BESIDE_COPY
         };
         // If a phrase occurs once in one document and twice, close together, in the other, these
         // are two copies.
@@ -108,7 +109,7 @@ impl CandidatePassage {
 }
 
 /// The least evidence of a reworded span that may move the boundaries of a copied part.
-const MIN_EVIDENCE: f32 = 4.5;
+pub(super) const MIN_EVIDENCE_BESIDE_COPY: f32 = 4.5;
 /// The number of earlier candidates to try: only texts that repeat themselves have more nearby.
 pub(super) const LOOK_BACK: usize = 16;
 

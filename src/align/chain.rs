@@ -7,11 +7,12 @@
 //! [`MIN_GAP_WORDS`]. Two fragments of 100 and 300 words may be 200 words apart.
 //!
 //! Gaps are counted in words, so they do not depend on the script. Two verbatim copies are never
-//! chained: each is exact, and a gap between them is text of its own.
+//! chained: each is exact, and a gap between them is text of its own. A reworded fragment beside a copied
+//! part needs more evidence than one beside another reworded fragment: it would move exact boundaries.
 
 use super::{
     PassageKind, PreparedText,
-    candidate::{CandidatePassage, LOOK_BACK},
+    candidate::{CandidatePassage, LOOK_BACK, MIN_EVIDENCE_BESIDE_COPY},
     pair::Pair,
 };
 use crate::text::stream::Span;
@@ -57,12 +58,25 @@ fn can_chain(pair: &Pair<'_>, one: &CandidatePassage, two: &CandidatePassage) ->
     let (a, b) = (pair.a.document, pair.b.document);
     let widest = MIN_GAP_WORDS.max(GAP_SHARE * (words(pair, one) + words(pair, two)) as f32);
     !are_verbatim
-        && one.evidence.min(two.evidence) >= MIN_EVIDENCE
+        && are_sure(one, two)
         && is_before(one.a, two.a)
         && is_before(one.b, two.b)
         && gap_words(a, one.a, two.a).max(gap_words(b, one.b, two.b)) as f32 <= widest
         && !a.is_separated(one.a, two.a)
         && !b.is_separated(one.b, two.b)
+}
+
+/// Whether both have enough evidence; beside a copied part, as much as moves its boundaries.
+fn are_sure(one: &CandidatePassage, two: &CandidatePassage) -> bool {
+    let is_reworded = |candidate: &CandidatePassage| candidate.kind == PassageKind::Reworded;
+    let least = if is_reworded(one) && is_reworded(two) {
+        MIN_EVIDENCE
+    } else {
+        MIN_EVIDENCE_BESIDE_COPY
+    };
+    [one, two]
+        .iter()
+        .all(|candidate| !is_reworded(candidate) || candidate.evidence >= least)
 }
 
 /// Whether the middle of a span is before that of another: they may overlap.
@@ -126,6 +140,8 @@ mod tests {
         assert_eq!(chains(&fragments(200, [Reworded, Reworded])), 1);
         assert_eq!(chains(&fragments(201, [Reworded, Reworded])), 2);
         assert_eq!(chains(&fragments(200, [Verbatim, Edited])), 1);
+        // Evidence 3 is too little to move the boundaries of a copy.
+        assert_eq!(chains(&fragments(10, [Verbatim, Reworded])), 2);
         assert_eq!(chains(&fragments(10, [Verbatim, Verbatim])), 2);
         let short = [
             candidate((0, 10), (0, 10), Reworded),

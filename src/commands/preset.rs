@@ -86,7 +86,7 @@ pub static PRESETS: &[&Preset] = &[
         name: "web",
         help: "near-duplicate pages, among navigation and banners (index × 1)",
         k: Some(5),
-        pairs: cutoff(Score::Jaccard, 0.3),
+        pairs: cutoff(Score::Jaccard, 0.2),
         clusters: cutoff(Score::Jaccard, 0.5),
         ..DEFAULT
     },
@@ -94,9 +94,9 @@ pub static PRESETS: &[&Preset] = &[
         name: "ocr",
         help: "text with misread letters (index × 1.1)",
         scheme: Some("letters:8/winnow:4"),
-        pairs: cutoff(Score::Rarity, 6.0),
-        clusters: cutoff(Score::Rarity, 6.0),
-        query: cutoff(Score::Rarity, 6.0),
+        pairs: cutoff(Score::Rarity, 7.0),
+        clusters: cutoff(Score::Rarity, 7.0),
+        query: cutoff(Score::Rarity, 7.0),
         common: CommonTextRule::Counts,
         ..DEFAULT
     },

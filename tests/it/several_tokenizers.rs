@@ -312,7 +312,7 @@ fn what_makes_no_sense_is_refused() {
     for (command, message) in [
         (
             "dedup-tokenize --tokenizer code+cod copy.c",
-            "no tokenizer 'cod'; there are word, char:N",
+            "no tokenizer 'cod'; there are words, word, char:N",
         ),
         (
             "dedup-tokenize --tokenizer code+code copy.c",
@@ -332,7 +332,7 @@ fn what_makes_no_sense_is_refused() {
         ),
         (
             "dedup-blot --scheme wrd=ordered:3 copy.c",
-            "'wrd' is not a tokenizer of 'word@18.0'",
+            "'wrd' is not a tokenizer of 'words@18.0/49'",
         ),
         (
             "dedup-blot --tokenizer code+code-norm --scheme ordered:3 -k 3 copy.c",
