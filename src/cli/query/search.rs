@@ -50,7 +50,7 @@ pub struct SearchArgs {
     top: Option<u32>,
     #[arg(long, help = query_score_names(), value_name = "SCORE", hide_possible_values = true, value_parser = PossibleValuesParser::new(Score::NAMES.map(|(name, ..)| name)), long_help = score_help())]
     score: Option<String>,
-    /// The least score that counts, such as 0.5 or 50% [default: 0, or that of the preset]
+    /// The least score that counts, such as 0.5 or 50% [default: 0]
     ///
     /// A document that is found has at least one blot in common.
     #[arg(long, value_name = "X|P%", allow_negative_numbers = true)]
