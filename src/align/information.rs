@@ -20,11 +20,14 @@
 //! imaginary text in which a term of n letters has the share e^(−1.5 − n): 0.011 for three letters,
 //! 0.0006 for six. A Chinese character counts as three letters, a Hangul syllable as two.
 //!
+//! In a copy word for word each word has a single place in the other text, so n = 1.
+//!
 //! Worked example: both spans have 20 words, and "budget" is in both and nowhere else in documents of
 //! 1,000 words. p = 200 · 0.0006 ÷ 1,200 = 0.0001, q = 0.002, and the term adds ln(0.501 ÷ 0.002) =
 //! 5.5 nats at h = ½. "the" with 60 more occurrences has p = 0.052, q = 0.65 and adds 0.24.
 
 use super::{
+    PassageKind,
     candidate::CandidatePassage,
     pair::{Pair, PairSide},
     prepared_text::NO_TERM,
@@ -52,26 +55,30 @@ impl InformationCounter {
     pub fn nats_of(&mut self, pair: &Pair<'_>, candidate: &CandidatePassage) -> f32 {
         let a = pair.a.document.words_in(candidate.a);
         let b = pair.b.document.words_in(candidate.b);
-        self.nats(pair, a, b)
+        self.nats(pair, a, b, candidate.kind == PassageKind::Verbatim)
     }
 
-    /// The information of two spans: the larger one of both directions.
-    fn nats(&mut self, pair: &Pair<'_>, a: WordRange, b: WordRange) -> f32 {
+    /// The information of two spans: the larger one of both directions. `is_exact`: each word has
+    /// the same place in both.
+    fn nats(&mut self, pair: &Pair<'_>, a: WordRange, b: WordRange, is_exact: bool) -> f32 {
         let [of_a, of_b] = self
             .occurrences
             .get_or_insert_with(|| [occurrences(&pair.a, &pair.b), occurrences(&pair.b, &pair.a)]);
         let terms = of_a.len().max(of_b.len());
         self.is_there.resize(terms, false);
-        let forward = one_way((&pair.a, a), (&pair.b, b), of_a, &mut self.is_there);
-        let backward = one_way((&pair.b, b), (&pair.a, a), of_b, &mut self.is_there);
+        let places = |other: WordRange| if is_exact { 1.0 } else { other.len() as f32 };
+        let is_there = &mut self.is_there;
+        let forward = one_way((&pair.a, a), (&pair.b, b), places(b), of_a, is_there);
+        let backward = one_way((&pair.b, b), (&pair.a, a), places(a), of_b, is_there);
         forward.max(backward)
     }
 }
 
-/// The information of finding the terms of `own` in the other span.
+/// The information of finding the terms of `own` in the other span, at one of some places.
 fn one_way(
     (one, own): (&PairSide<'_>, WordRange),
     (two, other): (&PairSide<'_>, WordRange),
+    places: f32,
     occurrences: &[u32],
     is_there: &mut [bool],
 ) -> f32 {
@@ -86,7 +93,7 @@ fn one_way(
         let judged = 1 + u32::from(is_there[term]);
         let others = occurrences[term].saturating_sub(judged) as f32;
         let share = (others + PRIOR_WORDS * prior_share(one.document.letters[term])) / all;
-        let chance = 1.0 - (1.0 - share.min(1.0)).powf(other.len() as f32);
+        let chance = 1.0 - (1.0 - share.min(1.0)).powf(places);
         let chance = chance.max(f32::MIN_POSITIVE);
         for (sum, surviving) in sums.iter_mut().zip(SURVIVING) {
             *sum += if is_there[term] {
@@ -146,7 +153,7 @@ mod tests {
             start: 0,
             end: document.words.len() as u32,
         };
-        InformationCounter::default().nats(&pair, all(&a), all(&b))
+        InformationCounter::default().nats(&pair, all(&a), all(&b), false)
     }
 
     #[test]

@@ -46,6 +46,8 @@
 //!    script without spaces, where a term may be a single character, are no passages because of the
 //!    characters they share. `information` has the formula.
 //!
+//! A p-value says how unlikely that is; `p_value` has the formula.
+//!
 //! # Both together
 //!
 //! A copied part and the reworded sentences next to it on both sides form one edited passage.
@@ -83,6 +85,7 @@ mod information;
 pub mod many;
 mod offsets;
 mod overlap_counter;
+mod p_value;
 mod pair;
 mod prepared_text;
 mod refine;
@@ -108,6 +111,7 @@ use candidate::{CandidatePassage, merge_neighbours};
 use information::InformationCounter;
 pub use offsets::{to_char_offsets, to_document_offsets};
 use overlap_counter::OverlapCounter;
+use p_value::p_value;
 use pair::Pair;
 pub use prepared_text::{PassageCoverage, PreparedText};
 pub use word_range::WordRange;
@@ -135,6 +139,8 @@ pub struct AlignOptions {
     pub min_evidence: f32,
     /// The most steps that comparing sentences may take.
     pub sentence_pairs: u64,
+    /// Whether passages get a p-value. Only words have one: its formula is calibrated on them.
+    pub with_p_values: bool,
 }
 
 /// The default window.
@@ -151,6 +157,7 @@ impl Default for AlignOptions {
             min_cluster_cosine: 0.28,
             min_evidence: 6.0,
             sentence_pairs: 1 << 26,
+            with_p_values: false,
         }
     }
 }
@@ -222,6 +229,9 @@ pub struct Passage {
     /// The similarity, from 0 to 1: weight of the common words ÷ weight of all words; for a summary
     /// ÷ weight of the words of the shorter side.
     pub score: f64,
+    /// The probability that unrelated texts share a passage with as much in common, if the options
+    /// ask for it.
+    pub p_value: Option<f64>,
     /// How it was copied.
     pub kind: PassageKind,
     /// For DNA: `b` has the reverse complement.
@@ -289,10 +299,17 @@ fn align_strand(a: &PreparedText, b: &PreparedText, options: &AlignOptions) -> V
         drop_weak(&pair, &mut candidates, least, options, &mut information);
     }
     candidates.extend(summaries);
+    let has_p_values = options.with_p_values && options.finds_reworded();
     candidates.sort_by_key(CandidatePassage::place);
     candidates
         .into_iter()
-        .map(|candidate| passage(&pair, &candidate, &mut counter))
+        .map(|candidate| Passage {
+            p_value: has_p_values.then(|| {
+                let nats = information.nats_of(&pair, &candidate);
+                p_value(nats, [a.words.len(), b.words.len()])
+            }),
+            ..passage(&pair, &candidate, &mut counter)
+        })
         .collect()
 }
 
@@ -368,6 +385,7 @@ fn passage(pair: &Pair<'_>, candidate: &CandidatePassage, counter: &mut OverlapC
         b: candidate.b,
         tokens: common.words,
         score: f64::from(score),
+        p_value: None,
         kind: candidate.kind,
         is_reversed: false,
     }

@@ -64,6 +64,7 @@ mod tests {
             b,
             tokens: 1,
             score: 1.0,
+            p_value: None,
             kind: PassageKind::Verbatim,
             is_reversed: false,
         };

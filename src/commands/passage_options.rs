@@ -5,7 +5,10 @@ use crate::{
         self, Passage, PassageCoverage, PreparedText, align, exclusions::ExclusionRules,
         to_char_offsets, to_document_offsets,
     },
-    base::error::{Error, Place, Problem, Result},
+    base::{
+        error::{Error, Place, Problem, Result},
+        setting::Setting,
+    },
     blot,
     index::Index,
     report::records::{PairPassages, PassageRecord},
@@ -63,6 +66,20 @@ impl PassageOptions {
             self.passages.window_tokens = window_tokens;
         }
         self.reading.prefer_fasta |= self.passages.tokenization.rule == Rule::Dna;
+        Ok(self)
+    }
+
+    /// These options with p-values. They are calibrated on words, so other tokens have none.
+    pub fn with_p_values(mut self) -> Result<Self> {
+        let rule = self.passages.tokenization.rule;
+        if !rule.is_words() {
+            return Err(Error::Usage(format!(
+                "passages of the tokenizer {} have no p-values, only passages of words; leave out {}",
+                rule.name(),
+                Setting::PValues
+            )));
+        }
+        self.passages.with_p_values = true;
         Ok(self)
     }
 

@@ -88,6 +88,11 @@ pub fn put_number(out: &mut Vec<u8>, number: f64) {
     out.extend_from_slice(Decimal::of_number(number).as_bytes());
 }
 
+/// A number with three digits, for p-values: more would say nothing.
+pub fn three_digits(number: f64) -> f64 {
+    format!("{number:.2e}").parse().unwrap_or(number)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -292,6 +292,7 @@ mod tests {
             b: span((0, 3)),
             tokens: 7,
             score: 1.0,
+            p_value: None,
             kind: PassageKind::Verbatim,
             is_reversed: false,
         };

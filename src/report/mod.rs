@@ -23,7 +23,7 @@ mod tally;
 mod xml;
 
 pub use crate::base::codec::put_json_string as put_json_text;
-pub use decimal::{put_count, put_number};
+pub use decimal::{put_count, put_number, three_digits};
 pub use document_ids::{DocumentIds, EncodedIds};
 pub use excerpt::Excerpts;
 pub use packed::{Packed, PackedRecords};

@@ -90,6 +90,52 @@ fn each_pair_gives_one_line_in_input_order() {
 }
 
 #[test]
+fn p_values_are_an_additional_field_of_passages() {
+    let dir = indexed_fixture();
+    dir.shell("dedup-index add -q my.idx essay.txt").ok();
+    for (program, arguments) in [
+        ("dedup-query", &["align", "essay.txt", "source.txt"][..]),
+        ("dedup-query", &["my.idx", "essay.txt", "--passages"]),
+        (
+            "dedup-extract",
+            &["my.idx", "--passages", "--threshold", "0.1"],
+        ),
+    ] {
+        let without = dir.run(program, arguments).ok();
+        let with = dir
+            .run(program, &[arguments, &["--p-values"]].concat())
+            .ok();
+        let mut found = records(&with);
+        let mut count = 0;
+        for passage in found
+            .iter_mut()
+            .filter_map(|record| record["passages"].as_array_mut())
+            .flatten()
+        {
+            let p_value = passage.as_object_mut().unwrap().remove("p_value").unwrap();
+            let p_value = p_value.as_f64().unwrap();
+            assert!(p_value > 0.0 && p_value < 1e-6, "{p_value}");
+            count += 1;
+        }
+        assert!(count > 0, "{arguments:?}");
+        assert_eq!(found, records(&without));
+    }
+    let letters = [
+        "align",
+        "essay.txt",
+        "source.txt",
+        "--p-values",
+        "--tokenizer",
+        "char:5",
+    ];
+    let ran = dir.run("dedup-query", &letters);
+    assert_eq!(
+        (ran.code(), ran.stderr()),
+        (2, "dedup-query: passages of the tokenizer char:5 have no p-values, only passages of words; leave out --p-values\n".into())
+    );
+}
+
+#[test]
 fn unusable_pairs_are_reported() {
     let dir = fixture();
     dir.write("noise.txt", b"caf\xff\x90\x81\xfe \xa0\x8d\x9d");

@@ -159,7 +159,7 @@ const MANUAL: Manual = Manual {
         (
             "RECORDS",
             &[
-                "With --passages, the records of pairs also have passages, a list of a, b (bytes, or with --chars characters, where the passage starts and ends), tokens, score, kind; see dedup-query(1). If the text of a document cannot be read, its pairs have no passages, the document is reported, and the status is 2; see TEXTS.",
+                "With --passages, the records of pairs also have passages, a list of a, b (bytes, or with --chars characters, where the passage starts and ends), tokens, score, p_value with --p-values, kind; see dedup-query(1). If the text of a document cannot be read, its pairs have no passages, the document is reported, and the status is 2; see TEXTS.",
                 "Documents come in the byte order of their ids, and ties are broken by that order, so the same documents give the same records, regardless of the commits that added them.",
                 "pairs: a, b (ids; a comes before b), shared (distinct blots in both), a_in_b (shared ÷ blots of a), b_in_a, score. Ordered by a, then b.",
                 "table: a, b, shared, a_in_b, b_in_a; with --rank also rank, after a. For each document the documents with the highest a_in_b, the best first; among equals those whose ids come first. Each similar pair is listed in both directions.",

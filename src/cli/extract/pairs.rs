@@ -44,6 +44,11 @@ pub struct PairsArgs {
     /// Count the offsets of passages in characters, not in bytes
     #[arg(long, requires = "passages", help_heading = MORE)]
     chars: bool,
+    /// Add to each passage how likely unrelated texts are to share one like it
+    ///
+    /// For passages of words. See PASSAGES in dedup-query(1).
+    #[arg(long, requires = "passages", help_heading = MORE)]
+    p_values: bool,
     #[command(flatten)]
     passage: PassageArgs,
     #[command(flatten)]
@@ -165,6 +170,11 @@ impl PairsArgs {
             passage: &self.passage,
             excluded: &self.excluded,
         };
-        texts.options(options.limits, watch)
+        let passages = texts.options(options.limits, watch)?;
+        if self.p_values {
+            passages.with_p_values()
+        } else {
+            Ok(passages)
+        }
     }
 }

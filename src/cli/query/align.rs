@@ -59,6 +59,11 @@ pub struct AlignArgs {
     /// Count offsets in characters, not in bytes
     #[arg(long, help_heading = MORE)]
     chars: bool,
+    /// Add to each passage how likely unrelated texts are to share one like it
+    ///
+    /// For passages of words. See PASSAGES.
+    #[arg(long, conflicts_with = "html", help_heading = MORE)]
+    p_values: bool,
     #[command(flatten)]
     passage: PassageArgs,
     #[command(flatten)]
@@ -108,6 +113,11 @@ impl AlignArgs {
         watch: &mut dyn Observer,
     ) -> Result<QueryOutcome, anyhow::Error> {
         let passages = self.passage_options(settings);
+        let passages = if self.p_values {
+            passages.with_p_values()?
+        } else {
+            passages
+        };
         let preset = self.tokens.preset.unwrap_or(&TEXT);
         let passages = self
             .passage

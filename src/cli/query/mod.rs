@@ -138,7 +138,7 @@ const MANUAL: Manual = Manual {
                 "With --stream: doc, and matches, a list of doc, shared, a_in_b, b_in_a, score.",
                 "blot writes blot, doc, and, where the text can be read, bytes (where the text starts and ends) and text. between writes blot, and text if the index has it.",
                 "align writes for each pair: a, b (paths), a_in_b, b_in_a (the share of the words of each that are in passages), and passages, a list of a, b (where the passage starts and ends, in bytes or with --chars in characters), \
-                 tokens (words in both), score (their weight ÷ the weight of all words, from 0 to 1), kind.",
+                 tokens (words in both), score (their weight ÷ the weight of all words, from 0 to 1), p_value with --p-values, kind.",
                 "With an index of selected blots all scores are estimates (shared, s1 and rarity are scaled), and the records say so; see dedup-extract(1).",
                 "An index of shared chunks (dedup-spex, or --select spex:FILE) holds only what at least two of its documents share: text that was copied from a single document is not found. A line on stderr says how much of its documents it holds. \
                  To query documents that are not in the collection, build a full index with dedup-index build. Shares refer to all distinct blots of both documents.",
@@ -161,6 +161,9 @@ const MANUAL: Manual = Manual {
             &[
                 "verbatim: word for word, 2·k words or more (k is 8, or -k), exact to the character except for white space, case and punctuation. edited: mostly word for word. reworded: whole sentences in other words, in another order, or translated and back. summary: a few \
                  sentences of a that summarize all of b.",
+                "With --p-values each passage has p_value: the probability that unrelated texts of these lengths share a passage with as much in common. It is 1 − exp(−n·m·e^(−S/2)) for texts of n and m words; S, in nats, is the information of the words that \
+                 both sides of the passage have, and rare words have much of it. Half of it counts because words that often stand together are not independent. Of unrelated pairs at most a share p has a passage with a p-value of p or less. P-values are \
+                 too large rather than too small: a weak passage often has 1, and so have most summaries. A p-value is about one pair: among a million unrelated pairs expect up to ten below 0.00001. Text that many documents have, such as a licence or a template, has a small p-value too, because it was copied. Only passages of words have p-values.",
                 "Case, punctuation and line breaks make no difference. No language is preferred: the weight of a word depends only on the two documents.",
                 "Documents are compared as they were indexed, by the tokenizer of the index and without the HTML that it strips; align takes --tokenizer and --strip-html. Offsets are those of the documents as they were read, markup included; pages and excerpts show the \
                  text without it. With another tokenizer than word, everything said here about words applies to its tokens, k is that of the index (with align 8, for dna 31, or -k), and passages are verbatim or edited; reworded text is not searched. A passage has \

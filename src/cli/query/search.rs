@@ -72,6 +72,11 @@ pub struct SearchArgs {
     /// Count the offsets of passages in characters, not in bytes
     #[arg(long, requires = "passages", help_heading = MORE)]
     chars: bool,
+    /// Add to each passage how likely unrelated texts are to share one like it
+    ///
+    /// For passages of words. See PASSAGES.
+    #[arg(long, requires = "passages", conflicts_with = "html", help_heading = MORE)]
+    p_values: bool,
     #[command(flatten)]
     passage: PassageArgs,
     #[command(flatten)]
@@ -105,6 +110,11 @@ impl SearchArgs {
                 let passages = PassageOptions {
                     corpus: source.corpus(&self.corpus),
                     ..passages.of_index(index)?
+                };
+                let passages = if self.p_values {
+                    passages.with_p_values()?
+                } else {
+                    passages
                 };
                 options.passages = Some(self.passage.apply(
                     preset,

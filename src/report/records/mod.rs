@@ -43,12 +43,13 @@ mod tests {
     }
 
     #[test]
-    fn passages_say_if_they_are_reversed() {
+    fn passages_have_only_the_fields_that_apply() {
         let mut passage = PassageRecord {
             a: [1, 4],
             b: [0, 9],
             tokens: 2,
             score: 2.0 / 3.0,
+            p_value: None,
             kind: "edited",
             reverse: false,
         };
@@ -57,6 +58,11 @@ mod tests {
         assert_eq!(json(&passage), expected);
         passage.reverse = true;
         assert_eq!(json(&passage), expected.replace('}', ",\"reverse\":true}"));
+        (passage.reverse, passage.p_value) = (false, Some(3.25e-19));
+        assert_eq!(
+            json(&passage),
+            expected.replace(",\"kind", ",\"p_value\":3.25e-19,\"kind")
+        );
     }
 
     #[test]

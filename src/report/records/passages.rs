@@ -1,6 +1,9 @@
 //! Passages that documents share, and how their words were counted.
 
-use crate::align::{Passage, PassageCoverage, exclusions::ExclusionReason};
+use crate::{
+    align::{Passage, PassageCoverage, exclusions::ExclusionReason},
+    report::three_digits,
+};
 use serde::{Serialize, Serializer};
 use std::ops::Not;
 
@@ -49,6 +52,10 @@ pub struct PassageRecord {
     pub tokens: u32,
     /// The share of its tokens that both have.
     pub score: f64,
+    /// The probability that unrelated texts share a passage with as much in common; left out unless
+    /// asked for. An `f32`, because numbers of type `f64` have six decimals and small ones would be 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p_value: Option<f32>,
     /// How it was taken over.
     pub kind: &'static str,
     /// `b` has the reverse complement; left out if not.
@@ -63,6 +70,7 @@ impl From<&Passage> for PassageRecord {
             b: [passage.b.start, passage.b.end],
             tokens: passage.tokens,
             score: passage.score,
+            p_value: passage.p_value.map(|p| three_digits(p) as f32),
             kind: passage.kind.name(),
             reverse: passage.is_reversed,
         }

@@ -170,6 +170,7 @@ mod tests {
                 b: [0, 9],
                 tokens: 2,
                 score: 2.0 / 3.0,
+                p_value: None,
                 kind: "edited",
                 reverse: false,
             }],

@@ -16,6 +16,7 @@ use crate::{
     report::{
         DocumentIds, Format, Sink,
         records::{AreaList, AreaRecord, CandidatePair, ComparedPair},
+        three_digits,
     },
     similar::{
         PairFilter,
@@ -150,11 +151,6 @@ impl<'w, W: Write> PairWriter<'w, W> {
     pub fn finish(mut self) -> Result<()> {
         self.flush()
     }
-}
-
-/// A number with three digits: more would say nothing.
-fn three_digits(number: f64) -> f64 {
-    format!("{number:.2e}").parse().unwrap_or(number)
 }
 
 /// The areas of two documents, in bytes; none if either was not read.
