@@ -8,7 +8,6 @@ use crate::{
 
 /// The default of `--score`.
 const DEFAULT: &str = "[default: jaccard]";
-const QUERY_DEFAULT: &str = "[default: containment]";
 
 /// The help of presets: their names.
 pub fn preset_names() -> String {
@@ -52,9 +51,11 @@ pub fn score_names() -> String {
     )
 }
 
-/// As [`score_names`], for queries.
+/// As [`score_names`], for queries: by default the first one.
 pub fn query_score_names() -> String {
-    score_names().replace(DEFAULT, QUERY_DEFAULT)
+    let names = score_names();
+    let names = names.trim_end_matches(DEFAULT).trim_end();
+    names.replacen(',', " (the default),", 1)
 }
 
 /// The long help of scores: what each is.

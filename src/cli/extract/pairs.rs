@@ -44,7 +44,7 @@ pub struct PairsArgs {
     /// Count the offsets of passages in characters, not in bytes
     #[arg(long, requires = "passages", help_heading = MORE)]
     chars: bool,
-    /// Add to each passage how likely unrelated texts are to share one like it
+    /// Add the probability that unrelated texts share such a passage
     ///
     /// For passages of words. See PASSAGES in dedup-query(1).
     #[arg(long, requires = "passages", help_heading = MORE)]

@@ -59,7 +59,7 @@ pub struct AlignArgs {
     /// Count offsets in characters, not in bytes
     #[arg(long, help_heading = MORE)]
     chars: bool,
-    /// Add to each passage how likely unrelated texts are to share one like it
+    /// Add the probability that unrelated texts share such a passage
     ///
     /// For passages of words. See PASSAGES.
     #[arg(long, conflicts_with = "html", help_heading = MORE)]
