@@ -38,23 +38,39 @@ pub(crate) fn blots_of_files(
     observer: &mut dyn Observer,
 ) -> Result<HashSet<u64>> {
     let mut found = HashSet::new();
-    if files.is_empty() {
-        return Ok(found);
+    let stage = BlotCollector(blots.clone());
+    read_excluded(files, &stage, blots, settings, observer, |collected| {
+        found.extend(collected.0);
+    })?;
+    Ok(found)
+}
+
+/// Runs a stage over all texts that are to be left out. One that cannot be read is an error.
+pub(super) fn read_excluded<S: DocumentStage>(
+    paths: &[PathBuf],
+    stage: &S,
+    blots: &DocumentBlotter,
+    settings: &Settings,
+    observer: &mut dyn Observer,
+    mut collect: impl FnMut(S::Out),
+) -> Result<()> {
+    if paths.is_empty() {
+        return Ok(());
     }
     let corpus = corpus::Options {
-        paths: files.to_vec(),
+        paths: paths.to_vec(),
         files_from: None,
         ..settings.corpus.clone()
     };
     let mut source = Source::new(corpus, settings.limits.threads)?;
     blots.expect_in(&mut source);
     let summary = run(
-        &BlotCollector(blots.clone()),
+        stage,
         source,
         settings,
         &mut ProblemsOnly(observer),
         |collected, _| {
-            found.extend(collected.0);
+            collect(collected);
             Ok(())
         },
     )?;
@@ -63,7 +79,7 @@ pub(crate) fn blots_of_files(
             "some text to exclude could not be read: see above".to_owned(),
         ));
     }
-    Ok(found)
+    Ok(())
 }
 
 /// Gathers blots, whichever document they are of.

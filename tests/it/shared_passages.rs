@@ -348,7 +348,7 @@ fn min_tokens_and_taboo_drop_passages() {
     assert_eq!((ran.code(), ran.stdout().as_str()), (2, ""));
     assert!(
         ran.stderr()
-            .ends_with("dedup-extract: some taboo text could not be read: see above\n"),
+            .ends_with("dedup-extract: some text to exclude could not be read: see above\n"),
         "{}",
         ran.stderr()
     );

@@ -173,12 +173,12 @@ impl<'t> WordBuilder<'t> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use proptest::prelude::*;
     use unicode_normalization::UnicodeNormalization;
 
-    fn words_by(text: &str, tokenize: impl Fn(&str, &mut Tokens)) -> Vec<(String, Span)> {
+    pub fn words_by(text: &str, tokenize: impl Fn(&str, &mut Tokens)) -> Vec<(String, Span)> {
         let mut tokens = Tokens::new(true);
         tokenize(text, &mut tokens);
         let spans = tokens.spans().unwrap();

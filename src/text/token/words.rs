@@ -49,17 +49,9 @@ fn tokenize_unicode_words(text: &str, at: usize, run: &mut UnspacedRun, out: &mu
 mod tests {
     use super::*;
     use crate::base::num::ToUsize;
-    use crate::text::token::word;
+    use crate::text::token::word::{self, tests::words_by};
     use proptest::prelude::*;
     use unicode_normalization::UnicodeNormalization;
-
-    fn words_by(text: &str, tokenize: impl Fn(&str, &mut Tokens)) -> Vec<(String, Span)> {
-        let mut tokens = Tokens::new(true);
-        tokenize(text, &mut tokens);
-        let spans = tokens.spans().unwrap();
-        let text = |token: &[u8]| String::from_utf8(token.to_vec()).unwrap();
-        tokens.iter().map(text).zip(spans.iter().copied()).collect()
-    }
 
     fn words(text: &str) -> Vec<String> {
         words_by(text, tokenize)

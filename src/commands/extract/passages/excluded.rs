@@ -4,11 +4,12 @@ use super::super::stored_tokens::hash_tokens;
 use crate::base::num::{ToU64, ToUsize};
 use crate::{
     align::many::{ExcludedTexts, TokenHash, hash_windows},
-    base::error::{Error, Result},
+    base::error::Result,
     commands::{
-        DocumentStage, Observer, ProblemsOnly, Settings, StageOutput, blot::DocumentBlotter, run,
+        DocumentStage, Observer, Settings, StageOutput, blot::DocumentBlotter,
+        excluded_text::read_excluded,
     },
-    text::corpus::{self, InputDocument, Source},
+    text::corpus::InputDocument,
 };
 use std::path::PathBuf;
 
@@ -21,103 +22,16 @@ pub fn read_excluded_texts(
     observer: &mut dyn Observer,
 ) -> Result<ExcludedTexts> {
     let mut excluded = ExcludedTexts::new(min_tokens);
-    if paths.is_empty() {
-        return Ok(excluded);
-    }
     let stage = HashTexts {
         blots: blots.clone(),
         min_tokens: min_tokens.to_usize(),
         hashes: Vec::new(),
     };
-    read_all(paths, &stage, blots, settings, observer, |collected| {
+    read_excluded(paths, &stage, blots, settings, observer, |collected| {
         excluded.add(collected.tokens, &collected.windows);
     })?;
     excluded.sort();
     Ok(excluded)
-}
-
-/// The blots of files and directories, sorted. They are not seeds of passages.
-pub fn read_excluded_blots(
-    paths: &[PathBuf],
-    blots: &DocumentBlotter,
-    settings: &Settings,
-    observer: &mut dyn Observer,
-) -> Result<Vec<u64>> {
-    let mut excluded = Vec::new();
-    if !paths.is_empty() {
-        let stage = CollectBlots(blots.clone());
-        read_all(paths, &stage, blots, settings, observer, |collected| {
-            excluded.extend(collected.0);
-        })?;
-    }
-    excluded.sort_unstable();
-    excluded.dedup();
-    Ok(excluded)
-}
-
-/// Runs a stage over all excluded texts. All of them must be readable, or their passages would be
-/// listed.
-fn read_all<S: DocumentStage>(
-    paths: &[PathBuf],
-    stage: &S,
-    blots: &DocumentBlotter,
-    settings: &Settings,
-    observer: &mut dyn Observer,
-    mut collect: impl FnMut(S::Out),
-) -> Result<()> {
-    let corpus = corpus::Options {
-        paths: paths.to_vec(),
-        files_from: None,
-        ..settings.corpus.clone()
-    };
-    let mut source = Source::new(corpus, settings.limits.threads)?;
-    blots.expect_in(&mut source);
-    let summary = run(
-        stage,
-        source,
-        settings,
-        &mut ProblemsOnly(observer),
-        |collected, _| {
-            collect(collected);
-            Ok(())
-        },
-    )?;
-    if summary.problems > 0 {
-        return Err(Error::Usage(
-            "some taboo text could not be read: see above".to_owned(),
-        ));
-    }
-    Ok(())
-}
-
-/// Collects the blots of documents.
-#[derive(Clone)]
-struct CollectBlots(DocumentBlotter);
-
-/// The blots of some documents.
-#[derive(Default)]
-struct CollectedBlots(Vec<u64>);
-
-impl StageOutput for CollectedBlots {
-    fn drop_documents(&mut self, _: &[usize]) {}
-
-    fn weight(&self) -> u64 {
-        size_of_val(&self.0[..]).to_u64()
-    }
-}
-
-impl DocumentStage for CollectBlots {
-    type Out = CollectedBlots;
-    const IDS_ARE_UNIQUE: bool = false;
-
-    fn take(&mut self, item: &InputDocument<'_>, out: &mut CollectedBlots) -> Result<(), String> {
-        out.0.extend_from_slice(&self.0.blots(item)?.0.values);
-        Ok(())
-    }
-
-    fn finish(&mut self, _: &mut CollectedBlots) {
-        self.0.release_buffers();
-    }
 }
 
 /// Hashes the tokens and windows of documents.

@@ -6,7 +6,6 @@ use super::{
         stored_tokens::{self, hash_tokens},
     },
     PassagesOptions,
-    excluded::read_excluded_blots,
     list::PassageList,
     put_header,
     read::{ReadTexts, TextStore, rank_and_place},
@@ -17,12 +16,13 @@ use crate::{
     align::many::{Families, ReprintFinder, SharedWindows, TextBounds, UNSHARED},
     base::error::Result,
     commands::{
-        BlotOptions, DocumentStage, Observer, Settings, Summary, blot::DocumentBlotter, run,
+        BlotOptions, DocumentStage, Observer, Settings, Summary, blot::DocumentBlotter,
+        excluded_text::blots_of_files, run,
     },
     index::{Index, View},
     text::corpus::InputDocument,
 };
-use std::io::Write;
+use std::{collections::HashSet, io::Write};
 
 /// The fewest tokens of a passage if the user sets none: shorter phrases are shared by chance.
 const MIN_TOKENS: u32 = 20;
@@ -39,7 +39,7 @@ pub fn passages(
     let min_tokens = options.min_tokens.unwrap_or(MIN_TOKENS);
     let view = View::by_id(index)?;
     let blots = DocumentBlotter::for_comparison(&BlotOptions::default(), index)?.with_spans();
-    let excluded = read_excluded_blots(&options.taboo, &blots, settings, observer)?;
+    let excluded = blots_of_files(&options.taboo, &blots, settings, observer)?;
     let mut source = stored_tokens::open(&view, options.by_id.as_deref(), settings)?;
     blots.expect_in(&mut source);
     let threads = settings.limits.threads;
@@ -101,8 +101,8 @@ struct SeedStage<'s> {
     blots: DocumentBlotter,
     index: &'s Index,
     shared: &'s SharedWindows,
-    /// Blots of excluded texts, sorted.
-    excluded: &'s [u64],
+    /// Blots of excluded texts.
+    excluded: &'s HashSet<u64>,
     hashes: Vec<u64>,
     ranks: Vec<u32>,
 }
@@ -120,7 +120,7 @@ impl DocumentStage for SeedStage<'_> {
         out.reaches.resize(first + tokens.len(), 0);
         let seeds = blots.values.iter().zip(&blots.positions).zip(&self.ranks);
         for ((blot, &position), &rank) in seeds.filter(|(_, rank)| **rank != UNSHARED) {
-            if self.excluded.binary_search(blot).is_ok() {
+            if self.excluded.contains(blot) {
                 continue;
             }
             // Every seed counts, whatever is before it.
