@@ -199,6 +199,7 @@ const MANUAL: Manual = Manual {
                 "Boilerplate is found in the collection itself. A set of documents are near copies if its documents, two by two, have 70 % of their text in common; text that more documents have than the set does not count in this. Text of up to five documents is no boilerplate, nor is text of near copies. \
                  Of all that text, at least 95 % is in sets of at most n documents, and n is 5 or more: other text of more than n documents is boilerplate. In five releases of a manual n is 5, in twenty releases 20, as most text is in as many documents as there are releases. \
                  In a collection of fewer than 100 documents nothing is boilerplate.",
+                "A paragraph that six or more authors copied looks like a template, if they copied nothing else. Where that can happen, as among essays, use --preset essays or --max-df none.",
                 "dedup-extract blots --boilerplate SOURCE lists what was found: df (the number of documents), blots (how many they share) and docs (the first five of them), those with the most text first. dedup-extract passages shows the text itself.",
                 "The tables of table, the answers of dedup-query and what clean removes count all text, unless --max-df N is given.",
             ],
