@@ -103,10 +103,10 @@ evaluate: | deps                        ## how good the answers are, beside the 
 	@$(MAKE) --no-print-directory --silent build
 	@scripts/evaluate/all
 
-# History with 27 million entries, which takes an hour, on request: scripts/bench/history
+# On request: scripts/bench/history with 27 million entries, which takes an hour; scripts/bench/scale for up to 12 GB of text, which takes 35 GB of disk.
 BENCH_ENTRIES ?= 270000 2700000
 
-bench: | deps                           ## speed and memory: streams, index, extraction, growth, shared chunks, reports, history, service, shards, other tools
+bench: | deps                           ## speed and memory: streams, index, extraction, shared chunks, reports, history, service, shards, other tools
 	@$(MAKE) --no-print-directory --silent build
 	@scripts/bench/speed
 	@scripts/bench/table

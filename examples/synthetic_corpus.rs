@@ -1,5 +1,5 @@
 //! Writes synthetic documents as NDJSON, for scripts/corpora/make-synthetic:
-//! `synthetic_corpus DOCUMENTS [LICENCE_EVERY]`.
+//! `synthetic_corpus DOCUMENTS [LICENCE_EVERY [MEAN_WORDS]]`. A `LICENCE_EVERY` of 0 means one licence for all.
 //!
 //! Uses integers only, so that every machine writes the same bytes. A document never depends on later ones,
 //! so a smaller corpus is a prefix of a larger one.
@@ -13,7 +13,7 @@ use std::{
 /// Copies are made of the most recent documents only, so that the share of copies does not depend on the size of the corpus.
 const RECENT_DOCUMENTS: usize = 10_000;
 const LICENCE_WORDS: usize = 170;
-const MEAN_WORDS: u64 = 1500;
+const DEFAULT_MEAN_WORDS: u64 = 1500;
 const ONSETS: [&str; 25] = [
     "b", "br", "c", "ch", "d", "dr", "f", "g", "gr", "h", "j", "k", "l", "m", "n", "p", "pl", "r",
     "s", "st", "t", "tr", "v", "w", "z",
@@ -62,15 +62,17 @@ struct Writer {
     recent: VecDeque<Words>,
     licence: Words,
     words: u64,
+    mean_words: u64,
 }
 
 impl Writer {
-    fn new() -> Self {
+    fn new(mean_words: u64) -> Self {
         let mut writer = Self {
             random: Random(1),
             recent: VecDeque::new(),
             licence: Vec::new(),
             words: 0,
+            mean_words,
         };
         writer.licence = writer.fresh(LICENCE_WORDS);
         writer
@@ -90,7 +92,7 @@ impl Writer {
     /// The product of several numbers around 1 is near a log-normal distribution.
     fn length(&mut self) -> usize {
         (0..6)
-            .fold(MEAN_WORDS, |length, _| {
+            .fold(self.mean_words, |length, _| {
                 length * (512 + self.random.below(1024)) / 1024
             })
             .max(20) as usize
@@ -209,14 +211,15 @@ impl Spelling {
 
 fn write_documents(
     documents: u64,
-    licence_every: Option<u64>,
+    licence_every: u64,
+    mean_words: u64,
     out: &mut impl Write,
 ) -> io::Result<()> {
     let spelling = Spelling::new();
-    let mut writer = Writer::new();
+    let mut writer = Writer::new(mean_words);
     let mut line = Vec::new();
     for number in 1..=documents {
-        if licence_every.is_some_and(|every| number.is_multiple_of(every)) {
+        if licence_every > 0 && number.is_multiple_of(licence_every) {
             writer.licence = writer.fresh(LICENCE_WORDS);
         }
         let words = writer.document();
@@ -236,12 +239,15 @@ fn main() -> ExitCode {
             .and_then(|number| number.parse().ok())
     };
     let Some(documents) = number(1) else {
-        eprintln!("synthetic_corpus: usage: synthetic_corpus DOCUMENTS [LICENCE_EVERY]");
+        eprintln!(
+            "synthetic_corpus: usage: synthetic_corpus DOCUMENTS [LICENCE_EVERY [MEAN_WORDS]]"
+        );
         return ExitCode::from(2);
     };
     match write_documents(
         documents,
-        number(2),
+        number(2).unwrap_or(0),
+        number(3).unwrap_or(DEFAULT_MEAN_WORDS),
         &mut BufWriter::with_capacity(1 << 20, io::stdout().lock()),
     ) {
         // The reader has closed the pipe, as `head` does.

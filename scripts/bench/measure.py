@@ -7,7 +7,7 @@ Environment variables:
   DEDUP_SHARED  directory that may hold corpora/pan13-train.tar.zst, which no script can make; by default
                 ../shared beside the project
 """
-import functools, math, os, pathlib, platform, re, resource, shutil, subprocess, sys, tempfile
+import functools, math, os, pathlib, platform, re, resource, shutil, subprocess, sys, tempfile, threading
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ.get("DEDUP_BIN") or ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "release")
@@ -51,6 +51,49 @@ def cost(command):
     if line[0] != "0":
         sys.exit(f"{script()}: failed: {command}")
     return [float(number) for number in line[1:]]
+
+
+class TemporarySpace:
+    """The most bytes that files in a directory took while this was open, looked up twice a second."""
+
+    def __init__(self, directory):
+        self.directory, self.most, self.done = directory, 0, threading.Event()
+        self.thread = threading.Thread(target=self.watch)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.done.set()
+        self.thread.join()
+
+    def watch(self):
+        while not self.done.wait(0.5):
+            try:
+                self.most = max(self.most, sum(self.sizes().values()))
+            except FileNotFoundError:
+                # A process or directory went while it was read.
+                continue
+
+    def sizes(self):
+        sizes = {}
+        # Files without a name are only seen where a process has them open.
+        named = self.directory.rglob("*")
+        nameless = (link for link in pathlib.Path("/proc").glob("[0-9]*/fd/*") if self.is_inside(link))
+        for path in (path for paths in (named, nameless) for path in paths):
+            try:
+                stat = path.stat()
+            except OSError:
+                continue
+            sizes[stat.st_ino] = stat.st_blocks * 512
+        return sizes
+
+    def is_inside(self, link):
+        try:
+            return os.readlink(link).startswith(f"{self.directory}/")
+        except OSError:
+            return False
 
 
 def run(commands, rounds, before={}):
