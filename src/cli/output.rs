@@ -3,7 +3,7 @@
 use super::{cleanup, truncated_files};
 use crate::{
     base::files::{self, durable},
-    report::{Packed, PackedRecords, RecordTarget},
+    report::{Format, Packed, PackedRecords, RecordTarget},
 };
 use anyhow::{Context, bail};
 use std::{
@@ -116,6 +116,12 @@ impl PackedOutput {
     /// Opens a file, or stdout.
     pub fn open(path: Option<&Path>) -> Result<Self, anyhow::Error> {
         Ok(Self::new(path, Output::open(path, false)?)?)
+    }
+
+    /// Opens a file, or stdout, for records of a format.
+    pub fn for_records(path: Option<&Path>, format: Format) -> Result<Self, anyhow::Error> {
+        let output = Output::open(path, format == Format::Parquet)?;
+        Ok(Self::for_format(format, path, output)?)
     }
 
     /// Writes buffered bytes, and renames the file to its final name.

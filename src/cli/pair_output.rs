@@ -1,29 +1,53 @@
 //! Where the passages of given pairs are written.
 
-use super::output::Output;
+use super::output::PackedOutput;
 use crate::{
     base::error::{Error, Result},
     commands::Aligned,
-    report::{Ndjson, PanXmlDirectory, Sink, html},
+    report::{Format, PanXmlDirectory, Sink, html, records::PassageRow},
 };
-use std::{
-    io::{BufWriter, Write},
-    path::Path,
-};
+use clap::{ValueEnum, builder::PossibleValue};
+use std::{io::Write, path::Path, sync::LazyLock};
 
-/// A line of JSON for each pair, or a file, or a page and an overview.
+/// How pairs and their passages are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PairFormat {
+    Records(Format),
+    PanXml,
+}
+
+impl ValueEnum for PairFormat {
+    fn value_variants<'a>() -> &'a [Self] {
+        static ALL: LazyLock<Vec<PairFormat>> = LazyLock::new(|| {
+            let records = Format::ALL.iter().copied().map(PairFormat::Records);
+            records.chain([PairFormat::PanXml]).collect()
+        });
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        match self {
+            Self::Records(format) => format.to_possible_value(),
+            Self::PanXml => Some(PossibleValue::new("pan-xml")),
+        }
+    }
+}
+
+/// Records, or a file for each pair, or a page for each and an overview.
 pub enum Destination {
-    Lines(BufWriter<Output>),
+    Records(Format, Box<PackedOutput>),
     Files(PanXmlDirectory),
     Pages(Box<html::Directory>),
 }
 
 impl Destination {
-    pub fn lines(output: Option<&Path>) -> Result<Self, anyhow::Error> {
-        Ok(Self::Lines(BufWriter::with_capacity(
-            1 << 16,
-            Output::open(output, false)?,
-        )))
+    /// A record for each pair; in tables, a row for each passage.
+    pub fn records(output: Option<&Path>, format: Format) -> Result<Self, anyhow::Error> {
+        let mut out = PackedOutput::for_records(output, format)?;
+        let mut head = Vec::new();
+        format.put_head(&PassageRow::default(), &mut head)?;
+        out.write_all(&head)?;
+        Ok(Self::Records(format, Box::new(out)))
     }
 
     pub fn files(directory: &Path) -> Result<Self, anyhow::Error> {
@@ -39,8 +63,14 @@ impl Destination {
     pub fn write(&mut self, aligned: &Aligned) -> Result<()> {
         let mut bytes = Vec::new();
         match self {
-            Self::Lines(out) => {
-                Ndjson.put_record(&aligned.pair, &mut bytes)?;
+            Self::Records(format, out) => {
+                let pair = &aligned.pair;
+                if format.is_table() {
+                    PassageRow::of_pair(&pair.a, &pair.b, &pair.passages)
+                        .try_for_each(|row| format.put_record(&row, &mut bytes))?;
+                } else {
+                    format.put_record(pair, &mut bytes)?;
+                }
                 out.write_all(&bytes).map_err(Error::output)
             }
             Self::Files(files) => files.write(&aligned.pair),
@@ -53,10 +83,7 @@ impl Destination {
 
     pub fn commit(self) -> Result<(), anyhow::Error> {
         match self {
-            Self::Lines(out) => out
-                .into_inner()
-                .map_err(|error| error.into_error())?
-                .commit(),
+            Self::Records(_, out) => out.commit(),
             Self::Files(files) => Ok(files.finish()?),
             Self::Pages(directory) => Ok(directory.finish()?),
         }

@@ -93,11 +93,28 @@ pub fn format_names() -> String {
     choice(&record_formats())
 }
 
+/// The help of the formats of answers, which are written one by one.
+pub fn answer_format_names() -> String {
+    let mut names = record_formats();
+    names.retain(|&name| name != Format::Parquet.name());
+    choice(&names)
+}
+
 /// The help of the formats of pairs.
 pub fn pair_format_names() -> String {
     let names = record_formats();
     format!(
         "{}; with --passages pan-xml [default: {}]",
+        names.join(", "),
+        names[0]
+    )
+}
+
+/// The help of the formats of aligned pairs.
+pub fn align_format_names() -> String {
+    let names = record_formats();
+    format!(
+        "{}, or pan-xml: a file for each pair in -o DIR [default: {}]",
         names.join(", "),
         names[0]
     )

@@ -1,5 +1,7 @@
 //! Files of records: their names say how they are packed and written.
 
+#[cfg(feature = "parquet")]
+use super::ParquetLines;
 use super::{Format, RecordTarget};
 use flate2::{Compression, write::GzEncoder};
 use std::{
@@ -8,20 +10,23 @@ use std::{
     path::Path,
 };
 
-/// An output that is compressed by its name: `.gz`, `.zst`, or not at all.
-pub enum Packed<W: Write> {
+/// An output that is compressed by its name: `.gz`, `.zst`, or not at all; or a Parquet table.
+pub enum Packed<W: Write + Send> {
     /// Not compressed.
     Plain(BufWriter<W>),
     /// Compressed as gzip does.
     Gzip(BufWriter<GzEncoder<W>>),
     /// Compressed as zstd does.
     Zstd(BufWriter<zstd::Encoder<'static, W>>),
+    /// What [`Parquet`](super::Parquet) writes, as columns.
+    #[cfg(feature = "parquet")]
+    Table(Box<ParquetLines<W>>),
 }
 
 /// Many small records make few large writes.
 const BUFFER_BYTES: usize = 1 << 18;
 
-impl<W: Write> Packed<W> {
+impl<W: Write + Send> Packed<W> {
     /// Packs what goes to `out` as the name of a file says.
     pub fn new(name: Option<&Path>, out: W) -> io::Result<Self> {
         Ok(
@@ -40,9 +45,22 @@ impl<W: Write> Packed<W> {
         )
     }
 
+    /// Takes records of a format to `out`, packed as the name of a file says. A Parquet table has a compression of its own.
+    pub fn for_format(format: Format, name: Option<&Path>, out: W) -> io::Result<Self> {
+        match format {
+            #[cfg(feature = "parquet")]
+            Format::Parquet => Ok(Self::Table(Box::new(ParquetLines::new(out)))),
+            #[cfg(not(feature = "parquet"))]
+            Format::Parquet => Err(io::Error::other("this program was built without Parquet")),
+            _ => Self::new(name, out),
+        }
+    }
+
     /// Writes buffered bytes, and ends the compressed stream.
     pub fn finish(self) -> io::Result<W> {
         match self {
+            #[cfg(feature = "parquet")]
+            Self::Table(table) => table.finish(),
             Self::Plain(out) => unbuffered(out),
             Self::Gzip(out) => unbuffered(out)?.finish(),
             Self::Zstd(out) => unbuffered(out)?.finish(),
@@ -54,9 +72,11 @@ fn unbuffered<W: Write>(out: BufWriter<W>) -> io::Result<W> {
     out.into_inner().map_err(IntoInnerError::into_error)
 }
 
-impl<W: Write> Write for Packed<W> {
+impl<W: Write + Send> Write for Packed<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
+            #[cfg(feature = "parquet")]
+            Self::Table(table) => table.write(bytes),
             Self::Plain(out) => out.write(bytes),
             Self::Gzip(out) => out.write(bytes),
             Self::Zstd(out) => out.write(bytes),
@@ -65,6 +85,8 @@ impl<W: Write> Write for Packed<W> {
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
+            #[cfg(feature = "parquet")]
+            Self::Table(table) => table.flush(),
             Self::Plain(out) => out.flush(),
             Self::Gzip(out) => out.flush(),
             Self::Zstd(out) => out.flush(),
@@ -73,45 +95,28 @@ impl<W: Write> Write for Packed<W> {
 }
 
 /// Records in a file whose name tells their format: NDJSON unless it ends with .tsv, .csv or .parquet; all but the last may be packed.
-pub struct PackedRecords<W: Write> {
-    format: RecordFormat,
+pub struct PackedRecords<W: Write + Send> {
+    format: Format,
     out: Packed<W>,
-}
-
-enum RecordFormat {
-    Lines(Format),
-    #[cfg(feature = "parquet")]
-    Table,
 }
 
 impl<W: Write + Send> PackedRecords<W> {
     /// Writes records to `out` as the name of a file says.
     pub fn new(name: &Path, out: W) -> io::Result<Self> {
-        let out = Packed::new(Some(name), out)?;
-        let name = name.to_string_lossy().to_lowercase();
-        let name = name.trim_end_matches(".gz").trim_end_matches(".zst");
-        let has_it = |format: &&Format| name.ends_with(&format!(".{}", format.name()));
-        let format = Format::ALL.iter().find(has_it);
-        let format = RecordFormat::Lines(format.copied().unwrap_or(Format::Ndjson));
-        #[cfg(feature = "parquet")]
-        let format = if name.ends_with(".parquet") {
-            RecordFormat::Table
-        } else {
-            format
-        };
+        let format = Format::of_file(name).unwrap_or(Format::Ndjson);
+        let out = Packed::for_format(format, Some(name), out)?;
         Ok(Self { format, out })
     }
 
     /// Where records go.
     pub fn target(&mut self) -> RecordTarget<'_> {
-        match self.format {
-            RecordFormat::Lines(format) => RecordTarget::Lines(format, &mut self.out),
-            #[cfg(feature = "parquet")]
-            RecordFormat::Table => RecordTarget::NewTable(&mut self.out),
+        RecordTarget {
+            format: self.format,
+            out: &mut self.out,
         }
     }
 
-    /// Writes buffered bytes, and ends the compressed stream.
+    /// Writes buffered bytes, and ends the compressed stream or the table.
     pub fn finish(self) -> io::Result<W> {
         self.out.finish()
     }

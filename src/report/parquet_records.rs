@@ -1,7 +1,4 @@
-//! Records as the rows of a Parquet table.
-//!
-//! A table has its types before its first row, and its directory after the last, so it is no [`Sink`](super::Sink), which appends
-//! text record by record.
+//! A Parquet table of rows that are objects of JSON.
 
 use crate::base::error::{Error, Result};
 use parquet::{
@@ -11,7 +8,6 @@ use parquet::{
     file::{properties::WriterProperties, writer::SerializedFileWriter},
     schema::types::Type,
 };
-use serde::Serialize;
 use serde_json::Value;
 use std::{
     io::{self, Write},
@@ -21,7 +17,7 @@ use std::{
 /// Rows of one row group.
 const GROUP_ROWS: usize = 1 << 16;
 
-/// Writes records of one type. Memory: a row group.
+/// Writes rows in groups. Memory: a group.
 pub struct ParquetRecords<W: Write + Send> {
     writer: SerializedFileWriter<W>,
     columns: Vec<(String, CellType)>,
@@ -59,12 +55,11 @@ impl CellType {
 }
 
 impl<W: Write + Send> ParquetRecords<W> {
-    /// A table with a column for each field of `shape`, of the type of the value there.
-    pub fn new<R: Serialize>(out: W, shape: &R, names: &[String]) -> Result<Self> {
-        let shape = serde_json::to_value(shape).map_err(|error| Error::output(error.into()))?;
-        let columns: Vec<_> = names
+    /// A table with columns of these names; the type of each is that of the value.
+    pub fn new(out: W, columns: &[(String, Value)]) -> Result<Self> {
+        let columns: Vec<_> = columns
             .iter()
-            .map(|name| (name.clone(), CellType::of(&shape[name])))
+            .map(|(name, value)| (name.clone(), CellType::of(value)))
             .collect();
         let fields = columns
             .iter()
@@ -92,9 +87,8 @@ impl<W: Write + Send> ParquetRecords<W> {
         })
     }
 
-    /// Adds a row.
-    pub fn push<R: Serialize>(&mut self, record: &R) -> Result<()> {
-        let row = serde_json::to_value(record).map_err(|error| Error::output(error.into()))?;
+    /// Adds a row, an object with a value for each column.
+    pub fn push(&mut self, row: Value) -> Result<()> {
         self.rows.push(row);
         if self.rows.len() < GROUP_ROWS {
             return Ok(());

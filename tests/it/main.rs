@@ -54,6 +54,7 @@ mod slurm;
 mod spans;
 mod spex;
 mod ssh;
+mod tables;
 mod test_dir;
 mod test_hosts;
 mod tokenize;

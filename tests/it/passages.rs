@@ -272,8 +272,8 @@ fn contradictory_options_are_refused() {
             "error: the following required arguments were not provided:\n  --output <PATH>",
         ),
         (
-            &["align", "--pairs", "pairs", "--format", "tsv"],
-            "error: invalid value 'tsv' for '--format <FORMAT>'",
+            &["align", "--pairs", "pairs", "--format", "xml"],
+            "error: invalid value 'xml' for '--format <FORMAT>'",
         ),
         (
             &["my.idx", "--format", "pan-xml"],

@@ -282,9 +282,10 @@ fn passages_of_ndjson_documents_are_written() {
             &["passages", "i", "c.jsonl", "--top", "1", "--format", "tsv"]
         )
         .ok_text(),
-        "passage\ttokens\tcount\tdocuments\tvariants\tnew\ttext\trepresentative\tdiffers\tplaces\n\
-         1\t9\t3\t3\t1\t27\ttwo0 two1 two2 two3 two4 two5 two6 two7 two8\t{\"doc\":\"b\",\"start\":52,\"end\":96}\t[]\t\
-         [{\"doc\":\"b\",\"start\":52,\"end\":96},{\"doc\":\"c\",\"start\":0,\"end\":44},{\"doc\":\"d\",\"start\":1,\"end\":45}]\n"
+        "passage\ttokens\tcount\tdocuments\tdoc\tstart\tend\tvariant\treverse\ttext\n\
+         1\t9\t3\t3\tb\t52\t96\t1\tfalse\ttwo0 two1 two2 two3 two4 two5 two6 two7 two8\n\
+         1\t9\t3\t3\tc\t0\t44\t1\tfalse\ttwo0 two1 two2 two3 two4 two5 two6 two7 two8\n\
+         1\t9\t3\t3\td\t1\t45\t1\tfalse\ttwo0 two1 two2 two3 two4 two5 two6 two7 two8\n"
     );
     let piped = dir.shell("dedup-tokenize --spans c.jsonl | dedup-extract passages i -");
     assert_eq!(shown(&piped.ok()), shown(&all));

@@ -50,7 +50,7 @@ impl BlotsArgs {
             common: self.max_df.into(),
             limits: self.source.limits(),
         };
-        let output = self.output.file.output.as_deref();
+        let output = self.output.open()?;
         write_records(
             &self.source,
             &source,

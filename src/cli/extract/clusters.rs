@@ -47,7 +47,7 @@ impl ClustersArgs {
         };
         tell_what_stays(&self.source, &source, &self.excluded);
         let leave_out = leave_out(&self.excluded, self.which.pairs());
-        let output = self.output.file.output.as_deref();
+        let output = self.output.open()?;
         write_records(&self.source, &source, &options, &leave_out, output)
     }
 }

@@ -4,7 +4,6 @@ use super::{
     super::{
         args::MORE,
         exit_code,
-        output::PackedOutput,
         progress::{Complaints, counting_bar},
         source::{Reading, SourceArgs},
         threshold::parse_share,
@@ -157,7 +156,7 @@ impl CompareArgs {
             by_id,
             wanted: self.which.pairs(),
         };
-        let mut out = PackedOutput::open(self.output.file.output.as_deref())?;
+        let mut out = self.output.open()?;
         let bar = counting_bar(self.source.common.quiet, "pairs");
         let mut done = |done, all| {
             bar.set_length(all);

@@ -31,7 +31,7 @@ impl ExactArgs {
             common: CommonTextRule::Counts,
             limits: self.source.limits(),
         };
-        let output = self.output.file.output.as_deref();
+        let output = self.output.open()?;
         write_records(
             &self.source,
             &source,

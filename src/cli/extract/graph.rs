@@ -3,6 +3,7 @@
 use super::{
     super::{
         exclusions::ExcludeArgs,
+        output::PackedOutput,
         source::{Reading, SourceArgs},
         value_help::graph_format_names,
     },
@@ -57,7 +58,7 @@ impl GraphArgs {
         };
         tell_what_stays(&self.source, &source, &self.excluded);
         let leave_out = leave_out(&self.excluded, self.which.pairs());
-        let output = self.file.output.as_deref();
+        let output = PackedOutput::open(self.file.output.as_deref())?;
         write_records(&self.source, &source, &options, &leave_out, output)
     }
 }

@@ -5,6 +5,7 @@ use super::{
         args::MORE,
         exclusions::{ExcludeArgs, PassageArgs},
         exit_code,
+        pair_output::PairFormat,
         source::{Reading, Source, SourceArgs},
         value_help::{pair_format_help, pair_format_names},
     },
@@ -21,9 +22,9 @@ use crate::{
     },
     report::{Format, PanXmlDirectory},
 };
-use anyhow::{Context, bail};
-use clap::{Args, ValueEnum, builder::PossibleValue};
-use std::{path::PathBuf, process::ExitCode, sync::LazyLock};
+use anyhow::Context;
+use clap::Args;
+use std::{path::PathBuf, process::ExitCode};
 
 #[derive(Args, Debug)]
 pub struct PairsArgs {
@@ -59,36 +60,8 @@ pub struct PairsArgs {
     source: SourceArgs,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum PairFormat {
-    Records(Format),
-    PanXml,
-}
-
-impl ValueEnum for PairFormat {
-    fn value_variants<'a>() -> &'a [Self] {
-        static ALL: LazyLock<Vec<PairFormat>> = LazyLock::new(|| {
-            let records = Format::ALL.iter().copied().map(PairFormat::Records);
-            records.chain([PairFormat::PanXml]).collect()
-        });
-        &ALL
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        match self {
-            Self::Records(format) => format.to_possible_value(),
-            Self::PanXml => Some(PossibleValue::new("pan-xml")),
-        }
-    }
-}
-
 impl PairsArgs {
     pub fn run(&self) -> Result<ExitCode, anyhow::Error> {
-        if self.passages
-            && matches!(self.format, Some(PairFormat::Records(format)) if format.is_table())
-        {
-            bail!("--passages gives ndjson or pan-xml; leave out --format");
-        }
         let reading = if self.passages {
             Reading::ById
         } else {
@@ -98,10 +71,7 @@ impl PairsArgs {
         let preset = Preset::of_index(&source.index)?;
         let Cutoff { score, threshold } = self.scores.cutoff(preset.pairs)?;
         let options = ExtractOptions {
-            what: Extract::Pairs(match self.format {
-                Some(PairFormat::Records(format)) => format,
-                Some(PairFormat::PanXml) | None => Format::Ndjson,
-            }),
+            what: Extract::Pairs(self.format()),
             score,
             threshold,
             common: self.excluded.common_text(preset.common),
@@ -109,22 +79,33 @@ impl PairsArgs {
         };
         let leave_out = leave_out(&self.excluded, self.which.pairs());
         tell_what_stays(&self.source, &source, &self.excluded);
-        let output = self.file.output.as_deref();
-        match (self.passages, self.format) {
-            (false, _) => write_records(&self.source, &source, &options, &leave_out, output),
-            (true, Some(PairFormat::PanXml)) => self.write_xml(&source, &options, &leave_out),
-            (true, _) => write_with(&self.source, &source, output, |out, watch, done| {
-                let passages = self.passage_options(&options, &source, watch)?;
-                extract_passages(
-                    &options,
-                    &passages,
-                    &leave_out,
-                    &source.index,
-                    out,
-                    watch,
-                    done,
-                )
-            }),
+        if self.format == Some(PairFormat::PanXml) {
+            return self.write_xml(&source, &options, &leave_out);
+        }
+        let output = self.file.open(self.format())?;
+        if !self.passages {
+            return write_records(&self.source, &source, &options, &leave_out, output);
+        }
+        write_with(&self.source, &source, output, |out, watch, done| {
+            let passages = self.passage_options(&options, &source, watch)?;
+            extract_passages(
+                &options,
+                &passages,
+                &leave_out,
+                &source.index,
+                out,
+                watch,
+                done,
+            )
+        })
+    }
+
+    /// The format of records.
+    fn format(&self) -> Format {
+        match self.format {
+            Some(PairFormat::Records(format)) => format,
+            Some(PairFormat::PanXml) => Format::Ndjson,
+            None => self.file.format(),
         }
     }
 

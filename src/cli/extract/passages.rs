@@ -4,7 +4,6 @@
 use super::{
     super::{
         exit_code,
-        output::PackedOutput,
         progress::Complaints,
         source::{Reading, SourceArgs},
         watched,
@@ -70,7 +69,7 @@ impl PassagesArgs {
             memory_bytes: self.source.making.memory_bytes(),
             by_id,
         };
-        let mut out = PackedOutput::open(self.output.file.output.as_deref())?;
+        let mut out = self.output.open()?;
         let work = |watch: &mut dyn Observer| {
             Ok::<_, anyhow::Error>(passages(
                 &source.index,

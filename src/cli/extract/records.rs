@@ -18,10 +18,7 @@ use crate::{
     report::Format,
 };
 use clap::{Args, ValueEnum, builder::PossibleValue};
-use std::{
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::{path::PathBuf, process::ExitCode};
 
 impl ValueEnum for Format {
     fn value_variants<'a>() -> &'a [Self] {
@@ -47,14 +44,33 @@ pub struct RecordOutputArgs {
 pub struct OutputArgs {
     /// Write to FILE, packed if its name ends with .gz or .zst
     ///
-    /// The file appears under its name when it is complete.
+    /// The file appears under its name when it is complete. If its name ends with .tsv, .csv or .parquet, that is the format,
+    /// unless --format names another.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
 
-impl RecordOutputArgs {
+impl OutputArgs {
+    /// The format that the name of the file says; NDJSON if it says none.
     pub fn format(&self) -> Format {
-        self.format.unwrap_or(Format::Ndjson)
+        let format = self.output.as_deref().and_then(Format::of_file);
+        format.unwrap_or(Format::Ndjson)
+    }
+
+    /// Opens the file, or stdout, for records of a format.
+    pub fn open(&self, format: Format) -> Result<PackedOutput, anyhow::Error> {
+        PackedOutput::for_records(self.output.as_deref(), format)
+    }
+}
+
+impl RecordOutputArgs {
+    /// The format that is named, or else that of the name of the file.
+    pub fn format(&self) -> Format {
+        self.format.unwrap_or_else(|| self.file.format())
+    }
+
+    pub fn open(&self) -> Result<PackedOutput, anyhow::Error> {
+        self.file.open(self.format())
     }
 }
 
@@ -64,26 +80,25 @@ pub fn write_records(
     source: &Source,
     options: &ExtractOptions,
     leave_out: &LeaveOut,
-    output: Option<&Path>,
+    output: PackedOutput,
 ) -> Result<ExitCode, anyhow::Error> {
     write_with(args, source, output, |out, complaints, done| {
         extract_without(options, leave_out, &source.index, out, complaints, done)
     })
 }
 
-/// Opens the output, runs the work with a bar, and makes the output appear. The work returns the
+/// Runs the work with a bar, and makes the output appear. The work returns the
 /// number of inputs that could not be used.
 pub fn write_with(
     args: &SourceArgs,
     source: &Source,
-    output: Option<&Path>,
+    mut out: PackedOutput,
     work: impl FnOnce(
         &mut PackedOutput,
         &mut Complaints,
         &mut dyn FnMut(u64, u64),
     ) -> error::Result<u64>,
 ) -> Result<ExitCode, anyhow::Error> {
-    let mut out = PackedOutput::open(output)?;
     let problems = with_bar(args, |complaints, done| work(&mut out, complaints, done))?;
     out.commit()?;
     Ok(exit_code(problems + source.problems, args.read.skip_bad))

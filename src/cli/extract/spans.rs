@@ -3,7 +3,6 @@
 use super::{
     super::{
         exit_code,
-        output::PackedOutput,
         source::{Reading, SourceArgs},
         watched,
     },
@@ -28,7 +27,7 @@ impl SpansArgs {
         let is_dna = source.index.scheme.tokens.is_dna();
         let run = self.source.run(source.paths.clone());
         let settings = self.source.settings(source.paths.clone(), is_dna);
-        let mut out = PackedOutput::open(self.output.file.output.as_deref())?;
+        let mut out = self.output.open()?;
         let summary = watched(PROGRAM, &run, true, |watch| {
             let format = self.output.format();
             Ok(spans(&source.index, format, &settings, &mut out, watch)?)

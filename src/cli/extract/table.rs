@@ -54,7 +54,7 @@ impl TableArgs {
             common: self.excluded.max_df()?.into(),
             limits: self.source.limits(),
         };
-        let output = self.output.file.output.as_deref();
+        let output = self.output.open()?;
         tell_what_stays(&self.source, &source, &self.excluded);
         let leave_out = leave_out(&self.excluded, self.which.pairs());
         write_records(&self.source, &source, &options, &leave_out, output)

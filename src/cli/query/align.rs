@@ -4,7 +4,8 @@ use super::{
     super::{
         args::{CommonArgs, ConvertArgs, InputArgs, MORE, ReadArgs, RunArgs, TokenArgs},
         exclusions::{BaseArgs, PassageArgs},
-        pair_output::Destination,
+        pair_output::{Destination, PairFormat},
+        value_help::align_format_names,
         watched,
     },
     PROGRAM, found_code,
@@ -16,10 +17,11 @@ use crate::{
         Observer, PairsOptions, PassageOptions, QueryOutcome, Settings, TEXT, align_pairs,
         default_window,
     },
+    report::Format,
     text::{stream::Form, token::Tokenization},
 };
 use anyhow::{Context, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use std::{
     io::Write,
     path::{Path, PathBuf},
@@ -40,14 +42,14 @@ pub struct AlignArgs {
     /// Write pages for a browser into DIR: an overview, and one for each pair
     #[arg(long, value_name = "DIR", conflicts_with_all = ["output", "format", "chars"])]
     html: Option<PathBuf>,
-    /// ndjson, or pan-xml: a file for each pair in -o DIR [default: ndjson]
     #[arg(
         long,
+        help = align_format_names(),
         value_name = "FORMAT",
         hide_possible_values = true,
         requires_if("pan-xml", "output")
     )]
-    format: Option<AlignFormat>,
+    format: Option<PairFormat>,
     /// Write to a file, or for pan-xml into a directory
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
@@ -81,12 +83,6 @@ pub struct AlignArgs {
     skip_bad: bool,
     #[command(flatten)]
     common: CommonArgs,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum AlignFormat {
-    Ndjson,
-    PanXml,
 }
 
 impl AlignArgs {
@@ -132,7 +128,7 @@ impl AlignArgs {
                 Destination::pages(directory, &title, &passages.notes("the first text"))?
             }
             (None, Some(directory)) if self.is_xml() => Destination::files(directory)?,
-            (None, output) => Destination::lines(output.as_deref())?,
+            (None, output) => Destination::records(output.as_deref(), self.format())?,
         };
         let options = PairsOptions {
             list: list.to_owned(),
@@ -166,8 +162,20 @@ impl AlignArgs {
         Ok(Some(list))
     }
 
+    /// The format of records.
+    fn format(&self) -> Format {
+        match self.format {
+            Some(PairFormat::Records(format)) => format,
+            Some(PairFormat::PanXml) | None => self
+                .output
+                .as_deref()
+                .and_then(Format::of_file)
+                .unwrap_or(Format::Ndjson),
+        }
+    }
+
     fn is_xml(&self) -> bool {
-        self.format == Some(AlignFormat::PanXml)
+        self.format == Some(PairFormat::PanXml)
     }
 
     fn passage_options(&self, settings: &Settings) -> PassageOptions {

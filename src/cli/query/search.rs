@@ -8,7 +8,7 @@ use super::{
         shared_only::{tell_not_excluded, tell_unseen},
         source::{MakingArgs, Reading, Source, ensure_exists, is_index},
         threshold::{Threshold, cutoff, score_named},
-        value_help::{format_names, query_score_names, score_help},
+        value_help::{answer_format_names, query_score_names, score_help},
         watched,
     },
     PROGRAM, VERBS, found_code,
@@ -57,7 +57,7 @@ pub struct SearchArgs {
     threshold: Option<Threshold>,
     #[arg(
         long,
-        help = format_names(),
+        help = answer_format_names(),
         value_name = "FORMAT",
         hide_possible_values = true,
         conflicts_with = "stream"
@@ -198,7 +198,13 @@ impl SearchArgs {
             _ if self.stream => AnswerFormat::Documents,
             _ if self.html.is_some() => AnswerFormat::Page,
             (true, Some(format)) if format.is_table() => {
-                bail!("--passages gives ndjson, not tsv or csv")
+                bail!("--passages gives ndjson, not {}", format.name())
+            }
+            (false, Some(Format::Parquet)) => {
+                bail!(
+                    "answers come one by one, as {}; a table for Parquet is made by dedup-extract",
+                    answer_format_names()
+                )
             }
             (true, None) if stdout().is_terminal() => AnswerFormat::Excerpts {
                 with_color: wants_color(),

@@ -75,6 +75,8 @@ impl ClusterWriter<'_> {
 
     fn row_shape(&self) -> ClusterRow<'_> {
         ClusterRow {
+            shared: Some(0),
+            score: Some(0.0),
             estimate: is_estimate(self.discovery),
             ..ClusterRow::default()
         }
@@ -92,6 +94,8 @@ impl ClusterWriter<'_> {
             cluster: number,
             doc: self.id(cluster.kept),
             kept: 1,
+            shared: None,
+            score: None,
             ..self.row_shape()
         };
         format.put_record(&kept, out)?;

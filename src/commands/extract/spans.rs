@@ -54,7 +54,11 @@ pub fn spans(
     blots.expect_in(&mut source);
     let seen = EarlierBlots::new(index, settings.limits.threads)?;
     let mut head = Vec::new();
-    format.put_head(&SpansRecord::default(), &mut head)?;
+    let shape = SpansRecord {
+        bytes: Some(0),
+        ..SpansRecord::default()
+    };
+    format.put_head(&shape, &mut head)?;
     put(out, &head)?;
     let (sought, windows, first, places, found) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());

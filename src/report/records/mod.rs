@@ -26,7 +26,7 @@ pub use pairs::{
 };
 pub use passages::{
     AlignedPair, CountedWords, ExcludedWords, PairPassages, PassageFamily, PassagePlace,
-    PassageRecord, PassageRow, SpansRecord,
+    PassageRecord, PassageRow, PlaceRow, SpansRecord,
 };
 pub use query::{HistoryAnswer, HistoryMatch, MatchRecord, QueryAnswer, QueryMatch};
 

@@ -205,6 +205,49 @@ pub struct PassageFamily<'r> {
     pub places: Vec<PassagePlace<'r>>,
 }
 
+/// A place of a family of passages as a row of a table.
+#[derive(Debug, Default, Serialize)]
+pub struct PlaceRow<'r> {
+    /// The number of the family, from 1.
+    pub passage: u64,
+    /// The length of its representative.
+    pub tokens: u32,
+    /// The number of its places.
+    pub count: usize,
+    /// The number of documents that have it.
+    pub documents: u64,
+    /// The id of the document.
+    pub doc: &'r str,
+    /// Where the place starts, in bytes.
+    pub start: u32,
+    /// Where it ends, in bytes.
+    pub end: u32,
+    /// The number of its variant, by falling frequency; that of the representative is 1.
+    pub variant: u64,
+    /// It has the reverse complement of the representative.
+    pub reverse: bool,
+    /// How the representative begins, if its text is known.
+    pub text: Option<&'r str>,
+}
+
+impl<'r> PlaceRow<'r> {
+    /// The rows of all places of a family.
+    pub fn of_family(family: &'r PassageFamily<'r>) -> impl Iterator<Item = Self> {
+        family.places.iter().map(|place| Self {
+            passage: family.passage,
+            tokens: family.tokens,
+            count: family.count,
+            documents: family.documents,
+            doc: place.doc,
+            start: place.start,
+            end: place.end,
+            variant: place.variant.unwrap_or(1),
+            reverse: place.reverse,
+            text: family.text,
+        })
+    }
+}
+
 /// A place of a passage that several documents share.
 #[derive(Debug, Default, Clone, Serialize)]
 pub struct PassagePlace<'r> {

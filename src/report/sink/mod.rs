@@ -13,6 +13,7 @@ mod graphml;
 mod html;
 mod ndjson;
 mod pan_xml;
+mod parquet;
 mod tsv;
 
 pub use cells::field_names;
@@ -22,6 +23,7 @@ pub use graphml::Graphml;
 pub use html::{HtmlPages, PairTexts};
 pub use ndjson::{Ndjson, put_json};
 pub use pan_xml::{PanXml, PanXmlDirectory};
+pub use parquet::Parquet;
 pub use tsv::Tsv;
 
 #[cfg(test)]
@@ -30,6 +32,7 @@ mod tests;
 use super::records::GraphElement;
 use crate::base::error::Result;
 use serde::Serialize;
+use std::path::Path;
 
 /// An output format for records of the type `R`. Threads share one sink.
 pub trait Sink<R: ?Sized>: Sync {
@@ -82,6 +85,14 @@ macro_rules! formats {
                 }
             }
 
+            /// The format that the name of a file ends with, before `.gz` or `.zst`.
+            pub fn of_file(name: &Path) -> Option<Self> {
+                let name = name.file_name()?.to_string_lossy().to_lowercase();
+                let name = name.trim_end_matches(".gz").trim_end_matches(".zst");
+                let (_, ending) = name.rsplit_once('.')?;
+                Self::ALL.iter().copied().find(|format| format.name() == ending)
+            }
+
             /// Whether records are rows of a table; otherwise they may be nested.
             pub fn is_table(self) -> bool {
                 match self {
@@ -130,6 +141,8 @@ formats! {
     Tsv,
     /// Columns between commas, below a line of their names.
     Csv,
+    /// Columns of types, for pandas, DuckDB, Spark.
+    Parquet,
 }
 
 /// What a format of graphs has besides its [`Sink`].

@@ -13,10 +13,7 @@ use crate::{
         ids::DocNo,
         num::{ToU32, ToU64, ToUsize},
     },
-    report::{
-        RecordTarget,
-        records::{CutPassage, CutRecord, DropReason, DroppedDocument, KeepNote},
-    },
+    report::records::{CutPassage, CutRecord, DropReason, DroppedDocument, KeepNote},
     similar::Measure,
     text::stream::Span,
 };
@@ -105,11 +102,6 @@ impl<'r> FateReport<'r> {
         }
         let places = self.compared.members.list.len().to_u32();
         self.put_uncut(next..places, decisions, &mut records)?;
-        let CleanRecords { dropped, cuts } = records;
-        dropped
-            .into_iter()
-            .chain(cuts)
-            .try_for_each(RecordTarget::end)?;
         self.cleaned.kept = self.cleaned.read - self.cleaned.dropped();
         self.cleaned.largest = self.largest()?;
         self.cleaned.fates = self.writer.finish()?;

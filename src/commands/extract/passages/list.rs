@@ -13,7 +13,7 @@ use crate::{
     index::Index,
     report::{
         Format, Sink,
-        records::{PassageFamily, PassagePlace},
+        records::{PassageFamily, PassagePlace, PlaceRow},
     },
     text::stream::Span,
 };
@@ -282,7 +282,10 @@ impl<'s> PassageList<'s> {
             differs: self.differing(places, &variants, representative),
             places: all,
         };
-        format.put_record(&family, out)
+        if !format.is_table() {
+            return format.put_record(&family, out);
+        }
+        PlaceRow::of_family(&family).try_for_each(|row| format.put_record(&row, out))
     }
 
     /// Where the most frequent variants differ from the representative, in the bytes of its

@@ -35,7 +35,7 @@ use crate::{
     index::{Index, View},
     report::{
         Format, Ndjson, Sink,
-        records::{PassageFamily, PassagesHeader},
+        records::{PassagesHeader, PlaceRow},
     },
 };
 use std::{io::Write, path::PathBuf};
@@ -204,9 +204,7 @@ fn put_header(index: &Index, options: &PassagesOptions, out: &mut impl Write) ->
         };
         Ndjson.put_record(&header, &mut head)?;
     }
-    options
-        .format
-        .put_head(&PassageFamily::default(), &mut head)?;
+    options.format.put_head(&PlaceRow::default(), &mut head)?;
     put(out, &head)
 }
 
