@@ -15,7 +15,7 @@ pub struct ParquetLines<W: Write + Send> {
 enum Table<W: Write + Send> {
     /// The columns are not known yet.
     New(W),
-    Rows(ParquetRecords<W>),
+    Rows(Box<ParquetRecords<W>>),
     /// An error has ended it.
     Failed,
 }
@@ -46,7 +46,7 @@ impl<W: Write + Send> ParquetLines<W> {
                     return Ok(());
                 };
                 let rows = ParquetRecords::new(out, &columns).map_err(io::Error::other)?;
-                self.table = Table::Rows(rows);
+                self.table = Table::Rows(Box::new(rows));
                 Ok(())
             }
             Table::Rows(rows) => rows
