@@ -28,6 +28,7 @@ pub fn flag_of(setting: Setting) -> &'static str {
         Setting::Positions => "--positions",
         Setting::Records => "--records",
         Setting::Relative => "--relative",
+        Setting::Remove => "--remove",
         Setting::Scheme => "--scheme",
         Setting::Select => "--select",
         Setting::ShipBinaries => "--ship-binaries",

@@ -55,7 +55,9 @@ pub use query::between::between;
 pub use query::blot::blot_text;
 pub use query::history::{HistoryOptions, ask_history, filter_by_history, remove_from_history};
 pub use query::search::{AnswerFormat, QueryOptions, QueryOutcome, query};
-pub use spex::{SpexOptions, SpexOutput, SpexSummary, spex, spex_add};
+pub use spex::{
+    IndexSizes, SpexIndex, SpexOptions, SpexOutput, SpexSummary, spex, spex_add, spex_remove,
+};
 pub use stage::{NoObserver, Observer, Settings, Summary};
 pub use tokenize::{TokenizeOptions, tokenize};
 

@@ -50,10 +50,10 @@ pub struct Manifest {
     /// Generations whose state is kept, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pins: BTreeMap<String, u64>,
-    /// The hashes of all tokens, which dedup-spex needs to add documents.
+    /// The tokens of all contents, which dedup-spex needs to change documents: one file, or none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub state: Vec<FileSeal>,
-    /// The text of shared chunks.
+    /// The same tokens, where documents cannot be changed: for the text of chunks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub texts: Option<FileSeal>,
 }

@@ -126,6 +126,62 @@ impl<'v> Merger<'v> {
         Ok(())
     }
 
+    /// As [`Merger::for_each`], where one segment has nearly all blots, and nearly all of these are
+    /// shared: they are neither collected nor sorted.
+    pub fn for_each_beside(
+        &mut self,
+        large: usize,
+        slices: &Range<usize>,
+        mut each: impl FnMut(u64, MergedTarget, &SetDictionary) -> Result<()>,
+    ) -> Result<()> {
+        let (first, last) = blots_of(slices, self.bits);
+        let mut entries = std::mem::take(&mut self.entries);
+        self.collect(first, last, &mut entries, |segment| {
+            segment as usize != large
+        })?;
+        let (segments, segment) = (self.segments, large as u32);
+        let entry = |blot: u64, posted: BlotTarget| MergeEntry {
+            blot,
+            segment,
+            posted,
+        };
+        for part in &segments[large].parts {
+            part.for_each_single_between(first, last, |blot, posted| {
+                entries.push(entry(blot, posted));
+                Ok(())
+            })?;
+        }
+        entries.sort_by_key(|entry| entry.blot);
+        let mut groups = entries.chunk_by(|one, two| one.blot == two.blot).peekable();
+        let mut united = Vec::new();
+        for part in &segments[large].parts {
+            part.for_each_shared_between(first, last, |blot, posted| {
+                while let Some(group) = groups.next_if(|group| group[0].blot < blot) {
+                    if let Some(found) = self.unite_once(group)? {
+                        each(group[0].blot, found, &self.dictionary)?;
+                    }
+                }
+                let found = match groups.next_if(|group| group[0].blot == blot) {
+                    None => self.translate(&entry(blot, posted))?,
+                    Some(group) => {
+                        united.clear();
+                        united.push(entry(blot, posted));
+                        united.extend_from_slice(group);
+                        self.unite_once(&united)?
+                    }
+                };
+                found.map_or(Ok(()), |found| each(blot, found, &self.dictionary))
+            })?;
+        }
+        for group in groups {
+            if let Some(found) = self.unite_once(group)? {
+                each(group[0].blot, found, &self.dictionary)?;
+            }
+        }
+        self.entries = entries;
+        Ok(())
+    }
+
     /// Replaces `entries` by what some segments have from one blot to another, in rising order.
     fn collect(
         &self,

@@ -6,7 +6,6 @@
 pub mod posting;
 
 mod bucket;
-mod chunk_texts;
 mod compact;
 mod diff;
 mod document_row;
@@ -27,16 +26,17 @@ mod range_postings;
 mod sections;
 mod segment;
 mod set_file;
+mod shared_rewrite;
 mod stats;
 mod sync_state;
 #[cfg(test)]
 pub(crate) mod test_files;
+mod token_store;
 mod verify;
 mod view;
 mod view_builder;
 mod word_file;
 
-pub use chunk_texts::{ChunkTextWriter, ChunkTexts};
 pub use compact::IndexRewrite;
 pub use diff::IndexDiff;
 pub use document_row::{DocumentRow, IndexedDocument};
@@ -54,8 +54,12 @@ pub use range_postings::{RangePostings, SetNumbers, make_part, write_range_posti
 pub use sections::{DOCUMENTS, PART, SETS, SectionKind, TEXTS, TOKENS, WORDS};
 pub use segment::{Resources, RunFiles, SegmentBuilder, SegmentFiles};
 pub use set_file::{SetFile, write as write_sets};
+pub use shared_rewrite::SharedRewrite;
 pub use stats::{Stats, stats};
 pub use sync_state::{FileState, Stamp, SyncState, Walk, write_sync_state};
+pub use token_store::{
+    ChunkTexts, ContentTokens, FRAME_TOKENS, Frame, TokenSource, TokenStore, TokenStoreWriter,
+};
 pub use verify::{verify, verify_blocks};
 pub use view::{ContentInfo, View};
 pub use word_file::{WordMerger, join_words, merge_words};

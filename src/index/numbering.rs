@@ -7,7 +7,10 @@ use super::{
     index_change::{IndexChange, IndexMatch},
     open::RowLocation,
 };
-use crate::base::error::{Error, Result};
+use crate::{
+    base::error::{Error, Result},
+    index::posting::DocumentBlots,
+};
 use std::collections::HashMap;
 
 /// What happened to a document that was added.
@@ -159,9 +162,9 @@ impl<'i> DocumentNumbering<'i> {
             .filter(|(place, first)| place != first)
     }
 
-    /// Numbers all of them. `blots_of` has how many blots of each document are posted, by its
-    /// place, unless the rows said so already.
-    pub fn settle(self, blots_of: Option<&[u32]>) -> Result<NumberedDocuments> {
+    /// Numbers all of them. `blots_of` counts the blots of each document, by its place, unless the
+    /// rows said so already.
+    pub fn settle(self, blots_of: Option<&DocumentBlots>) -> Result<NumberedDocuments> {
         let Self {
             mut documents,
             posted_before,
@@ -177,9 +180,10 @@ impl<'i> DocumentNumbering<'i> {
             let first = documents[place].row.representative as usize;
             // Documents of one content have the blots of the first of them, whatever their records
             // said.
-            let blots = documents[first].row.blots;
-            let posted =
-                blots_of.map_or_else(|| documents[first].row.posted, |blots_of| blots_of[first]);
+            let (mut blots, mut posted) = (documents[first].row.blots, documents[first].row.posted);
+            if let Some(counts) = blots_of {
+                (blots, posted) = (blots.max(counts.distinct[first]), counts.posted[first]);
+            }
             let row = &mut documents[place].row;
             *row = match posted_before.get(&(place as u32)) {
                 Some(&number) => row.numbered(numbers[place], number),
@@ -221,6 +225,7 @@ mod tests {
             }
             let aliases = numbering.aliases().count();
             let blots_of: Vec<u32> = (0..numbering.len()).map(|place| place + 3).collect();
+            let blots_of = DocumentBlots::all_posted(blots_of);
             let numbered = numbering.settle(Some(&blots_of)).unwrap();
             prop_assert_eq!(numbered.next as usize, contents.len());
             prop_assert_eq!(numbered.effects, CommitEffects::default());

@@ -246,6 +246,16 @@ impl Part {
         self.for_each_in_section(self.sections()[0], first, last, each)
     }
 
+    /// As [`Part::for_each_between`], with blots of one document only.
+    pub fn for_each_single_between(
+        &self,
+        first: u64,
+        last: u64,
+        each: impl FnMut(u64, BlotTarget) -> Result<()>,
+    ) -> Result<()> {
+        self.for_each_in_section(self.sections()[1], first, last, each)
+    }
+
     /// Calls `each` with the set of every blot of several documents in buckets that begin from
     /// `first` to `last`.
     pub fn for_each_set_between(

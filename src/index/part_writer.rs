@@ -102,18 +102,15 @@ impl SectionWriter<'_> {
         let start = out.position();
         let first_bucket = (self.buckets.start as u64) << (bucket_bits - 8);
         let mut directory: Vec<u64> = Vec::new();
-        let source = units.clone();
+        let source = self.groups(units).into_iter();
         let (bucket_of, bits) = (self.bucket_of, self.bits);
-        let encode = |unit| {
-            keys(unit).map(|keys| {
-                encode(
-                    &keys,
-                    first_blot(bucket_of(unit), bits),
-                    shift,
-                    u32::from(rice),
-                    &numbers,
-                )
-            })
+        let encode = |group: Range<usize>| -> Result<EncodedUnit> {
+            let first_blot = first_blot(bucket_of(group.start), bits);
+            let mut all = keys(group.start)?;
+            for unit in group.skip(1) {
+                all.to_mut().extend_from_slice(&keys(unit)?);
+            }
+            Ok(encode(&all, first_blot, shift, u32::from(rice), &numbers))
         };
         parallel::ordered_items(
             self.threads,
@@ -146,6 +143,24 @@ impl SectionWriter<'_> {
             data: [start, length],
             directory,
         })
+    }
+
+    /// The units that are encoded together. Units were cut by the number of all postings; if few of
+    /// these are left, a bucket may reach over several units.
+    fn groups(&self, units: &Range<usize>) -> Vec<Range<usize>> {
+        if self.postings >= FINE_POSTINGS {
+            return units.clone().map(|unit| unit..unit + 1).collect();
+        }
+        let mut groups: Vec<Range<usize>> = Vec::new();
+        for unit in units.clone() {
+            match groups.last_mut() {
+                Some(last) if (self.bucket_of)(last.start) == (self.bucket_of)(unit) => {
+                    last.end = unit + 1;
+                }
+                _ => groups.push(unit..unit + 1),
+            }
+        }
+        groups
     }
 
     /// How many top bits make a bucket, and the parameter of the Rice code: about log2 of 0.69
@@ -197,4 +212,41 @@ fn encode<K: Key>(
         buckets.push((number, (bytes.len() - start) as u32));
     }
     EncodedUnit { bytes, buckets }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        base::files::TempDir,
+        index::{
+            posting::{Collector, Postings, invert},
+            test_files,
+        },
+    };
+
+    /// Many postings on disk are cut into finer units than the buckets of the few that are kept.
+    #[test]
+    fn few_kept_of_many_postings_are_written_as_from_memory() {
+        let directory = tempfile::tempdir().unwrap();
+        let written = |memory: u64| {
+            let mut collector = Collector::<u64>::new(40, memory, 2, TempDir(None));
+            for document in 0..2 {
+                let blot = |number: u64| {
+                    let is_shared = number.is_multiple_of(1000);
+                    let own = if is_shared { 0 } else { 1 + document };
+                    (3 * number + own).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24
+                };
+                let blots: Vec<u64> = (0..FINE_POSTINGS / 2 + 1000).map(blot).collect();
+                let postings = Postings::new(&blots, &[blots.len()], 40);
+                collector.add(&postings, &[Some(document as u32)]).unwrap();
+            }
+            let (inverted, _) = invert(collector, 2, memory, Some(&|_| false)).unwrap();
+            assert!((2000..FINE_POSTINGS).contains(&inverted.shared));
+            let path = directory.path().join(memory.to_string());
+            write(&path, &inverted, test_files::SCHEME, 0..BUCKETS, 2).unwrap();
+            std::fs::read(path).unwrap()
+        };
+        assert!(written(1 << 20) == written(1 << 30));
+    }
 }

@@ -128,7 +128,7 @@ pub static WORDS: SectionKind = SectionKind {
     }),
 };
 
-/// The hashes of all tokens of a commit, from which `dedup-spex` finds shared chunks again.
+/// The tokens of all contents, from which `dedup-spex` finds shared chunks again after a change.
 pub static TOKENS: SectionKind = SectionKind {
     ending: "spex",
     kind: "spex",
@@ -138,7 +138,7 @@ pub static TOKENS: SectionKind = SectionKind {
     reader: None,
 };
 
-/// The text of shared chunks.
+/// The same tokens, where no change is possible: for the text of chunks.
 pub static TEXTS: SectionKind = SectionKind {
     ending: "text",
     kind: "text",

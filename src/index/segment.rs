@@ -20,7 +20,8 @@ use crate::{
         num::{ToU32, ToUsize},
     },
     index::posting::{
-        BUCKETS, Collector, Inverted, Key, Postings, WordCollector, WordCounts, WordLists, invert,
+        BUCKETS, Collector, DocumentBlots, Inverted, Key, Postings, WordCollector, WordCounts,
+        WordLists, invert,
     },
     text::scheme::BlotScheme,
 };
@@ -210,6 +211,7 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
             .collect();
         let count = numbering.len();
         let blots_of = collector.write_runs(count, files.scheme, &runs)?;
+        let blots_of = DocumentBlots::all_posted(blots_of);
         let NumberedDocuments {
             mut documents,
             effects,

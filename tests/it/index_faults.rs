@@ -39,7 +39,7 @@ fn fixture() -> TestDir {
 }
 
 /// A writer, and the index that it changes, or none if it creates one.
-const WRITERS: [(&str, Option<&str>); 7] = [
+const WRITERS: [(&str, Option<&str>); 8] = [
     ("dedup-index build --dictionary -o i c more", None),
     ("dedup-index add i more", Some("old")),
     (
@@ -50,6 +50,10 @@ const WRITERS: [(&str, Option<&str>); 7] = [
     ("dedup-index merge -o i old old", None),
     ("dedup-spex -q -o i c", None),
     ("dedup-spex -q --add i more", Some("shared")),
+    (
+        "dedup-spex -q --skip-bad --remove i c/01.txt c/02.txt",
+        Some("shared"),
+    ),
 ];
 
 /// A program and its arguments.

@@ -165,6 +165,21 @@ fn an_index_of_shared_chunks_survives() {
     .after("dedup-spex -q --memory 1M -o i ../c")
     .rerun()
     .check();
+    Case::new(
+        "spex --add that replaces",
+        "dedup-spex -q --memory 1M --relative --add i ../changed",
+        "look i",
+    )
+    .after("cp -r ../c ../changed && echo other words >> ../changed/00.txt && dedup-spex -q --relative -o i ../c")
+    .rerun()
+    .check();
+    Case::new(
+        "spex --remove",
+        "dedup-spex -q --remove i ../c/00.txt",
+        "look i",
+    )
+    .after("dedup-spex -q --memory 1M -o i ../c")
+    .check();
 }
 
 /// Prints that all differ, and a line of shell that counts how many of them a history holds without

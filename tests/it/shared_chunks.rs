@@ -91,10 +91,10 @@ proptest! {
         dir.write("c.jsonl", lines(&texts, 0));
         dir.write("one.jsonl", lines(&texts[..first], 0));
         dir.write("two.jsonl", lines(&texts[first..], first));
-        let filtered = format!("--bits 64 -k {length} --select spex:f");
+        let filtered = format!("-k {length} --select spex:f");
         dir.shell(&format!(
             "set -e
-            dedup-index build -q --bits 64 -k {length} -o full c.jsonl
+            dedup-index build -q -k {length} -o full c.jsonl
             dedup-spex -q -l {length} --memory 64K --filter-out f -o spex c.jsonl
             dedup-spex -q -l {length} --memory 64 --within -o within c.jsonl
             dedup-spex -q -l {length} -o added one.jsonl
@@ -129,9 +129,9 @@ proptest! {
         dir.write("c.jsonl", lines(&texts, 0));
         dir.shell(&format!(
             "set -e
-            dedup-index build -q --bits 64 -k {length} --select mod:2 -o full c.jsonl
+            dedup-index build -q -k {length} --select mod:2 -o full c.jsonl
             dedup-spex -q -l {length} --select spex,mod:2 --filter-out f -o spex c.jsonl
-            dedup-index build -q --bits 64 -k {length} --select mod:2,spex:f -o filtered c.jsonl"
+            dedup-index build -q -k {length} --select mod:2,spex:f -o filtered c.jsonl"
         )).ok();
         let estimates = ANSWERS.iter().copied().filter(|answer| !answer.contains("spans")).collect::<Vec<_>>();
         assert_equal_answers(&dir, &["spex", "filtered"], &estimates)?;
@@ -158,7 +158,7 @@ fn phrase() -> TestDir {
 #[test]
 fn a_shared_phrase_of_nine_words_is_not_a_copy() {
     let dir = phrase();
-    dir.shell("dedup-index build -q --bits 64 -o full c && dedup-spex -q --filter-out f -o spex c && dedup-index build -q --bits 64 --select spex:f -o filtered c").ok();
+    dir.shell("dedup-index build -q -o full c && dedup-spex -q --filter-out f -o spex c && dedup-index build -q --select spex:f -o filtered c").ok();
     for index in ["full", "spex", "filtered"] {
         assert_eq!(dir.run("dedup-extract", &[index]).ok(), b"", "{index}");
         assert_eq!(
@@ -184,12 +184,10 @@ fn a_shared_phrase_of_nine_words_is_not_a_copy() {
             "{index}"
         );
     }
-    let stream = dir
-        .shell("dedup-blot --bits 64 --select spex:f c/a.txt")
-        .ok();
+    let stream = dir.shell("dedup-blot --select spex:f c/a.txt").ok();
     assert_eq!(records(&stream)[1]["distinct"], 493);
     let piped = dir
-        .shell("dedup-blot --bits 64 --select spex:f c/a.txt | dedup-query -q filtered -")
+        .shell("dedup-blot --select spex:f c/a.txt | dedup-query -q filtered -")
         .ok();
     assert_eq!(records(&piped)[0]["a_in_b"], 0.004057);
 }

@@ -141,11 +141,13 @@ proptest! {
 
     /// The index of shared chunks is the index of all chunks without those of a single document.
     #[test]
-    fn the_index_has_all_chunks_but_those_of_single_documents(texts in texts(), length in 1_u32..6, memory in prop::sample::select(vec!["1", "64", "1M"])) {
+    fn the_index_has_all_chunks_but_those_of_single_documents(
+        texts in texts(), length in 1_u32..6, bits in prop::sample::select(vec!["16", "32", "40", "64"]),
+    ) {
         let (dir, length) = (corpus(&texts), length.to_string());
-        dir.run("dedup-spex", &["-q", "-l", &length, "--memory", memory, "-o", "shared", "c.jsonl"]).ok();
+        dir.run("dedup-spex", &["-q", "-l", &length, "--bits", bits, "-o", "shared", "c.jsonl"]).ok();
         dir.run("dedup-index", &["verify", "shared"]).ok();
-        dir.run("dedup-index", &["build", "-q", "-k", &length, "--bits", "64", "-o", "all", "c.jsonl"]).ok();
+        dir.run("dedup-index", &["build", "-q", "-k", &length, "--bits", bits, "-o", "all", "c.jsonl"]).ok();
         let mut all = dumped(&dir, "all");
         all.retain(|_, documents| documents.len() > 1);
         prop_assert_eq!(dumped(&dir, "shared"), all);
@@ -159,9 +161,9 @@ proptest! {
 
     /// With --within the index also has chunks that repeat within one document, as lines do.
     #[test]
-    fn an_index_of_chunks_within_documents(texts in texts(), length in 1_u32..5, memory in prop::sample::select(vec!["1", "64", "1M"])) {
+    fn an_index_of_chunks_within_documents(texts in texts(), length in 1_u32..5) {
         let (dir, length) = (corpus(&texts), length.to_string());
-        dir.run("dedup-spex", &["-q", "-l", &length, "--memory", memory, "--within", "--with-text", "-o", "i", "c.jsonl"]).ok();
+        dir.run("dedup-spex", &["-q", "-l", &length, "--bits", "64", "--within", "--with-text", "-o", "i", "c.jsonl"]).ok();
         dir.run("dedup-index", &["verify", "i"]).ok();
         let lines = records(&dir.run("dedup-spex", &["-l", &length, "--within", "c.jsonl"]).ok());
         let ids = |line: &Value| line["documents"].as_array().unwrap().iter().map(|document| document["doc"].as_str().unwrap().to_owned()).collect::<Vec<_>>();
@@ -196,11 +198,68 @@ proptest! {
         dir.run("dedup-index", &["verify", "grown"]).ok();
         let manifest: Value = serde_json::from_slice(&dir.read("grown/manifest.json")).unwrap();
         let name = manifest["segments"][0]["name"].as_str().unwrap();
-        for file in ["sets", "000.part"] {
+        for file in FILES {
             prop_assert!(dir.read(&format!("grown/{name}.{file}")) == dir.read(&format!("whole/000001.{file}")), "{}", file);
         }
         let dump = |index: &str| dir.run("dedup-index", &["dump", index]).ok_text();
         prop_assert_eq!(dump("grown"), dump("whole"));
+    }
+
+    /// Any sequence of additions, replacements and removals gives the bytes of a full run.
+    #[test]
+    fn changes_give_the_bytes_of_a_full_run(
+        first in texts(), changes in prop::collection::vec(change(), 1..5), bits in prop::sample::select(vec!["16", "40", "64"]),
+        select in prop::sample::select(vec!["spex", "spex,mod:2"]), parts in prop::sample::select(vec!["1", "3"]),
+    ) {
+        let dir = TestDir::new();
+        let spex = |arguments: &[&str]| dir.run("dedup-spex", &[&["-q", "-l", "3"], arguments].concat()).ok();
+        let line = |(id, text): &(String, String)| format!("{}\n", json!({"id": id, "text": text}));
+        let write = |name: &str, documents: &[(String, String)]| dir.write(name, documents.iter().map(line).collect::<String>());
+        let mut documents: Vec<(String, String)> = first.iter().enumerate().map(|(number, words)| (format!("d{number}"), words.join(" "))).collect();
+        write("c.jsonl", &documents);
+        let made = ["--bits", bits, "--select", select, "--parts", parts];
+        spex(&[&made[..], &["-o", "i", "c.jsonl"]].concat());
+        for (number, change) in changes.iter().enumerate() {
+            let threads = (number + 1).to_string();
+            match change {
+                Change::Add(texts) => {
+                    let changed: BTreeMap<String, String> = texts.iter().map(|(id, words)| (format!("d{id}"), words.join(" "))).collect();
+                    write("new.jsonl", &changed.clone().into_iter().collect::<Vec<_>>());
+                    spex(&["--add", "i", "--threads", &threads, "--memory", "1", "new.jsonl"]);
+                    for (id, text) in changed {
+                        match documents.iter_mut().find(|document| document.0 == id) {
+                            Some(document) => document.1 = text,
+                            None => documents.push((id, text)),
+                        }
+                    }
+                }
+                Change::Remove(places) => {
+                    let mut removed: Vec<String> = places.iter().filter(|_| !documents.is_empty()).map(|place| place.get(&documents).0.clone()).collect();
+                    removed.sort();
+                    removed.dedup();
+                    // A full run without documents is an error.
+                    removed.truncate(documents.len() - 1);
+                    if removed.is_empty() {
+                        continue;
+                    }
+                    spex(&[&["--remove", "i", "--threads", &threads][..], &removed.iter().map(String::as_str).collect::<Vec<_>>()].concat());
+                    documents.retain(|(id, _)| !removed.contains(id));
+                }
+            }
+            write("c.jsonl", &documents);
+            let whole = format!("whole{number}");
+            spex(&[&made[..], &["-o", &whole, "c.jsonl"]].concat());
+            let manifest: Value = serde_json::from_slice(&dir.read("i/manifest.json")).unwrap();
+            let name = manifest["segments"][0]["name"].as_str().unwrap();
+            let files: Vec<String> = fs::read_dir(dir.path("i")).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+            prop_assert_eq!(files.len(), 4 + parts.parse::<usize>().unwrap(), "{:?}", files);
+            for file in fs::read_dir(dir.path(&whole)).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap()) {
+                if let Some(ending) = file.strip_prefix("000001.") {
+                    prop_assert!(dir.read(&format!("i/{name}.{ending}")) == dir.read(&format!("{whole}/{file}")), "{} {:?}", file, documents);
+                }
+            }
+        }
+        dir.run("dedup-index", &["verify", "i"]).ok();
     }
 
     /// A filter keeps all shared blots.
@@ -215,6 +274,28 @@ proptest! {
         all.retain(|_, documents| documents.len() > 1);
         prop_assert!(all.keys().all(|blot| some.contains_key(blot)));
     }
+}
+
+/// The files of a segment and of the tokens that are kept with it.
+const FILES: [&str; 4] = ["docs", "sets", "000.part", "spex"];
+
+#[derive(Debug, Clone)]
+enum Change {
+    /// Documents by the number in their id; one that is there already is replaced.
+    Add(BTreeMap<usize, Vec<String>>),
+    Remove(Vec<prop::sample::Index>),
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    let added = prop::collection::vec(0_usize..14, 1..5).prop_flat_map(|ids| {
+        texts().prop_map(move |texts| {
+            let texts = texts.into_iter().cycle();
+            Change::Add(ids.iter().copied().zip(texts).collect())
+        })
+    });
+    let removed =
+        prop::collection::vec(any::<prop::sample::Index>(), 1..4).prop_map(Change::Remove);
+    prop_oneof![2 => added, 1 => removed]
 }
 
 const LICENCE: &str = "permission is hereby granted free of charge to any person obtaining a copy";
@@ -279,7 +360,8 @@ fn lines_name_the_shared_chunks_and_their_documents() {
 #[test]
 fn queries_work_on_the_index() {
     let dir = library();
-    dir.run("dedup-spex", &["-q", "-o", "i", "c"]).ok();
+    dir.run("dedup-spex", &["-q", "--bits", "64", "-o", "i", "c"])
+        .ok();
     let pairs = records(&dir.run("dedup-extract", &["i", "--threshold", "0.1"]).ok());
     assert_eq!(
         (pairs.len(), pairs[0]["a"].as_str(), pairs[0]["b"].as_str()),
@@ -309,7 +391,16 @@ fn queries_work_on_the_index() {
     assert_eq!(stats["scheme"], "words@18.0/49 ordered:8:64 spex");
     dir.run(
         "dedup-spex",
-        &["-q", "--select", "spex,mod:2", "-o", "fewer", "c"],
+        &[
+            "-q",
+            "--bits",
+            "64",
+            "--select",
+            "spex,mod:2",
+            "-o",
+            "fewer",
+            "c",
+        ],
     )
     .ok();
     let [some, all] = ["fewer", "i"].map(|index| dumped(&dir, index));
@@ -366,6 +457,7 @@ fn any_number_of_threads_gives_the_same_bytes() {
             "000001.docs",
             "000001.sets",
             "000001.000.part",
+            "000001.spex",
         ]
         .map(|file| dir.read(&format!("{name}/{file}")))
     };
@@ -385,10 +477,18 @@ fn chunks_can_be_read_without_the_corpus() {
         format!("{LICENCE}. Something else altogether, and longer than a chunk of eight words"),
     );
     let lines = records(&dir.run("dedup-spex", &["c"]).ok());
-    dir.run("dedup-spex", &["-q", "--with-text", "-o", "i", "c"])
-        .ok();
+    dir.shell(
+        "dedup-spex -q --bits 64 --final --with-text -o i c && dedup-spex -q --bits 64 -o grows c",
+    )
+    .ok();
     dir.run("dedup-index", &["verify", "i"]).ok();
     fs::remove_dir_all(dir.path("c")).unwrap();
+    // An index that can grow keeps all tokens anyway.
+    assert_eq!(
+        dir.shell("dedup-query between grows c/one.txt c/two.txt")
+            .ok(),
+        dir.shell("dedup-query between i c/one.txt c/two.txt").ok()
+    );
     let between =
         |a: &str, b: &str| records(&dir.run("dedup-query", &["between", "i", a, b]).0.stdout);
     let shares = |line: &&Value, id: &str| {
@@ -440,12 +540,13 @@ fn chunks_can_be_read_without_the_corpus() {
 fn damage_to_stored_tokens_is_detected() {
     let dir = library();
     dir.run("dedup-spex", &["-q", "-o", "i", "c"]).ok();
+    dir.write("new/four.txt", LICENCE);
     let whole = dir.read("i/000001.spex");
     for at in (0..whole.len()).step_by(7) {
         let mut flipped = whole.clone();
         flipped[at] ^= 1;
         dir.write("i/000001.spex", flipped);
-        let ran = dir.run("dedup-spex", &["--add", "i", "c"]);
+        let ran = dir.run("dedup-spex", &["--add", "i", "new"]);
         assert!(
             ran.code() == 2 && ran.stderr().contains("i/000001.spex"),
             "{at}: {}",
@@ -457,7 +558,7 @@ fn damage_to_stored_tokens_is_detected() {
     assert_eq!(dir.run("dedup-spex", &["--add", "i", "c"]).code(), 2);
     dir.write("i/000001.spex", whole);
     dir.run("dedup-index", &["verify", "i"]).ok();
-    dir.run("dedup-spex", &["-q", "--add", "i", "c"]).ok();
+    dir.run("dedup-spex", &["-q", "--add", "i", "new"]).ok();
 }
 
 #[test]
@@ -506,7 +607,8 @@ fn invalid_options_are_refused() {
         "{}",
         ran.stderr()
     );
-    dir.run("dedup-spex", &["-q", "-o", "i", "c"]).ok();
+    dir.run("dedup-spex", &["-q", "--bits", "64", "-o", "i", "c"])
+        .ok();
     dir.run("dedup-spex", &["-q", "-o", "final", "--final", "c"])
         .ok();
     let state = dir.read("i/manifest.json");
@@ -557,12 +659,21 @@ fn invalid_options_are_refused() {
         ),
         (
             "dedup-spex --add final c",
-            "no index that dedup-spex can add to",
+            "no index that dedup-spex can change",
+        ),
+        (
+            "dedup-spex --remove final c/one.txt",
+            "no index that dedup-spex can change",
         ),
         ("dedup-spex --add none c", "none"),
         (
-            "echo other >>c/two.txt; dedup-spex --add i c",
-            "the index has a document 'c/two.txt' with another text",
+            "dedup-spex --add i --bits 40 c",
+            "an index of 'words@18.0/49 ordered:8:64 spex', where blots of 40 bits are asked for",
+        ),
+        ("dedup-spex --remove i", "say which documents to remove"),
+        (
+            "dedup-spex --remove i c/four.txt",
+            "i: has no document 'c/four.txt'",
         ),
         ("dedup-index add i c/one.txt", "dedup-spex"),
         ("dedup-index remove i c/one.txt", "dedup-spex"),
@@ -588,4 +699,56 @@ fn invalid_options_are_refused() {
             2
         );
     }
+}
+
+#[test]
+fn documents_are_added_replaced_and_removed() {
+    let dir = library();
+    dir.run("dedup-spex", &["-q", "-o", "i", "c"]).ok();
+    dir.write("c/two.txt", format!("Other words. {LICENCE}"));
+    dir.write("c/z.txt", "The last one of all");
+    let said = |line: &str| {
+        let ran = dir.shell(line);
+        assert_eq!(ran.code(), 0, "{line}: {}", ran.stderr());
+        ran.stderr()
+    };
+    let changed = said("dedup-spex --add i c");
+    assert!(
+        changed.contains("added 1, replaced 1, removed 0, unchanged 2"),
+        "{changed}"
+    );
+    // Documents keep their places.
+    dir.shell(
+        "dedup-spex -q -o whole c && dedup-index dump i > a && dedup-index dump whole | diff a -",
+    )
+    .ok();
+    let removed = said("echo c/z.txt > ids; dedup-spex --remove i c/one.txt --files-from ids");
+    assert!(removed.contains("removed 2"), "{removed}");
+    dir.shell("dedup-index verify i && rm c/one.txt c/z.txt && dedup-spex -q -o rest c && dedup-index dump i > a && dedup-index dump rest | diff a -")
+        .ok();
+    // Nothing to do: the index stays as it is.
+    let before = dir.read("i/manifest.json");
+    said("dedup-spex --replace i c/two.txt");
+    assert_eq!(dir.read("i/manifest.json"), before);
+}
+
+#[test]
+fn an_index_that_does_not_pay_says_so() {
+    let dir = TestDir::new();
+    let words = |of: u32| {
+        (0..4000)
+            .map(|n| format!("w{} ", (n * n + of) % 7919))
+            .collect::<String>()
+    };
+    (0..4).for_each(|of| dir.write(&format!("c/{of}.txt"), words(0)));
+    let ran = dir.run("dedup-spex", &["-o", "same", "c"]);
+    assert!(
+        ran.stderr()
+            .contains("an index of all chunks (dedup-index build) would take about"),
+        "{}",
+        ran.stderr()
+    );
+    (0..40).for_each(|of| dir.write(&format!("d/{of}.txt"), words(1000 * of)));
+    let ran = dir.run("dedup-spex", &["--final", "-o", "differs", "d"]);
+    assert!(!ran.stderr().contains("all chunks"), "{}", ran.stderr());
 }

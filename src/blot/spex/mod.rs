@@ -18,11 +18,9 @@
 //! in memory at a time.
 
 mod counter;
-mod token_file;
 mod token_stream;
 
 pub use counter::{ChunkCounter, Occupancy};
-pub use token_file::{TokenFile, TokenFileWriter};
 pub use token_stream::{BlockLocation, TokenBlock, TokenRun, TokenStream};
 
 use crate::{
@@ -68,26 +66,6 @@ impl Sift<'_> {
     /// The length of the chunks to find.
     fn target(&self) -> u32 {
         self.lengths.last().copied().unwrap_or(1)
-    }
-
-    /// Counts the shortest chunks of documents whose token hashes are stored.
-    pub fn count_kept(&self, stream: &TokenStream, counter: &ChunkCounter) -> Result<u64> {
-        let counted = AtomicU64::new(0);
-        let worker = || {
-            let mut chunks = Vec::new();
-            let counted = &counted;
-            move |place: BlockLocation| -> Result<()> {
-                for (_, hashes) in stream.read(&place)?.iter() {
-                    chunks.clear();
-                    ordered_windows(hashes, self.lengths[0] as usize, &mut chunks);
-                    counter.count(&chunks);
-                    counted.fetch_add(chunks.len() as u64, Relaxed);
-                }
-                Ok(())
-            }
-        };
-        self.each_block(stream, worker, |()| 1, |()| Ok(()))?;
-        Ok(counted.into_inner())
     }
 
     /// Runs all passes but the first, whose counter and number of chunks are given.

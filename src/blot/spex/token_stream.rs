@@ -2,7 +2,6 @@
 //!
 //! A block has the remaining segments of some documents: runs of consecutive tokens.
 
-use super::token_file::TokenFile;
 use crate::base::{
     error::Result,
     files::{TempDir, TempFile},
@@ -95,8 +94,6 @@ impl TokenBlock {
 /// The location of a block.
 #[derive(Debug, Clone)]
 pub struct BlockLocation {
-    /// The number of a permanent file; none for the temporary file.
-    kept: Option<usize>,
     range: Range<u64>,
 }
 
@@ -107,10 +104,9 @@ impl BlockLocation {
     }
 }
 
-/// All blocks, on disk: those of permanent files and those of a temporary file.
+/// All blocks, in a temporary file.
 pub struct TokenStream {
     file: TempFile,
-    kept: Vec<TokenFile>,
     blocks: Vec<BlockLocation>,
     tokens: u64,
 }
@@ -120,31 +116,19 @@ impl TokenStream {
     pub fn new(directory: &TempDir) -> Result<Self> {
         Ok(Self {
             file: TempFile::new(directory)?,
-            kept: Vec::new(),
             blocks: Vec::new(),
             tokens: 0,
         })
     }
 
-    /// Writes a block to the temporary file; skips an empty one.
+    /// Writes a block; skips an empty one.
     pub fn push(&mut self, block: &TokenBlock) -> Result<()> {
         if !block.segments.is_empty() {
             self.tokens += block.hashes.len() as u64;
             let range = self.file.append(&block.to_bytes())?;
-            self.blocks.push(BlockLocation { kept: None, range });
+            self.blocks.push(BlockLocation { range });
         }
         Ok(())
-    }
-
-    /// Adds the blocks of a permanent file.
-    pub fn push_kept(&mut self, kept: TokenFile) {
-        self.tokens += kept.tokens();
-        let number = self.kept.len();
-        self.blocks.extend(kept.places().map(|range| BlockLocation {
-            kept: Some(number),
-            range,
-        }));
-        self.kept.push(kept);
     }
 
     /// The number of tokens.
@@ -159,19 +143,14 @@ impl TokenStream {
 
     /// Reads a block.
     pub fn read(&self, place: &BlockLocation) -> Result<TokenBlock> {
-        if let Some(number) = place.kept {
-            return self.kept[number].read(&place.range);
-        }
         let mut bytes = vec![0; place.bytes() as usize];
         self.file.read_at(&mut bytes, place.range.start)?;
         Ok(TokenBlock::of_bytes(&bytes))
     }
 
-    /// Frees the room of a temporary block, which is not read again.
+    /// Frees the room of a block, which is not read again.
     pub fn release(&self, place: &BlockLocation) {
-        if place.kept.is_none() {
-            self.file.release(&place.range);
-        }
+        self.file.release(&place.range);
     }
 }
 

@@ -59,7 +59,7 @@ const DEFAULT_K: u32 = 8;
 const DEFAULT_K_DNA: u32 = 31;
 /// Windows of letters and of the few classes of normalized code, of which eight tell little.
 const DEFAULT_K_SMALL: u32 = 16;
-pub(super) const DEFAULT_BITS: u8 = 32;
+pub(crate) const DEFAULT_BITS: u8 = 32;
 
 /// The default number of tokens of a window.
 pub fn default_window(rule: Rule) -> u32 {

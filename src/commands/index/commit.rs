@@ -4,6 +4,7 @@ use crate::{
     base::{
         error::{Error, Place, Result},
         files::WriteLock,
+        setting::Setting,
     },
     blot::select,
     commands::BlotOptions,
@@ -106,10 +107,11 @@ pub(crate) fn write<K: Key>(
 /// Refuses an index of shared chunks: which chunks are shared depends on all documents.
 fn ensure_changeable(index: &Index) -> Result<()> {
     if is_of_shared_chunks(index) {
-        let what = "an index of shared chunks: what is shared changes with every document; make it anew with dedup-spex";
         return Err(Error::Usage(format!(
-            "{}: {what}",
-            index.directory.display()
+            "{}: an index of shared chunks: change its documents with dedup-spex {} and {}",
+            index.directory.display(),
+            Setting::Add,
+            Setting::Remove
         )));
     }
     Ok(())

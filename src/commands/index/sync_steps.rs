@@ -1,6 +1,7 @@
 //! The commit that [`super::sync`] would make, in steps that many processes can do: find the files to read, number the documents, commit.
 
 use crate::base::num::ToU64;
+use crate::base::setting::Setting;
 use crate::{
     base::{
         error::{Error, Place, Problem, Result},
@@ -47,7 +48,11 @@ pub fn files_to_read(
     if is_of_shared_chunks(&index) {
         return Err(refused(
             directory,
-            "an index of shared chunks: what is shared changes with every document; make it anew with dedup-spex",
+            format!(
+                "an index of shared chunks: change its documents with dedup-spex {} and {}",
+                Setting::Add,
+                Setting::Remove
+            ),
         ));
     }
     DocumentBlotter::as_index(blots, &index.manifest, directory)?;

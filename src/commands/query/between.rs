@@ -13,10 +13,7 @@ use std::io::Write;
 
 /// Writes every blot that two documents share, with its text if the index has it; false if there is none.
 pub fn between(index: &Index, ids: [&str; 2], out: &mut impl Write) -> Result<bool> {
-    let (view, texts) = (
-        View::of(index)?,
-        ChunkTexts::of(&index.manifest, &index.directory)?,
-    );
+    let view = View::of(index)?;
     let mut contents = [None; 2];
     for document in 0..view.documents() {
         let id = view.id(DocNo::from_index(document))?;
@@ -34,6 +31,7 @@ pub fn between(index: &Index, ids: [&str; 2], out: &mut impl Write) -> Result<bo
         contents[0].ok_or_else(|| unknown(ids[0]))?,
         contents[1].ok_or_else(|| unknown(ids[1]))?,
     ];
+    let texts = ChunkTexts::of(index, &view, one)?;
     let mut is_found = false;
     view.for_each_blot(|blot, contents| {
         if ![one, two]
@@ -43,10 +41,9 @@ pub fn between(index: &Index, ids: [&str; 2], out: &mut impl Write) -> Result<bo
             return Ok(());
         }
         is_found = true;
-        let text = texts.as_ref().map(|texts| texts.text(blot)).transpose()?;
         let record = SharedBlot {
             blot: hex_blot(blot, index.scheme.bits),
-            text: text.flatten(),
+            text: texts.as_ref().and_then(|texts| texts.text(blot)),
         };
         write_record(&record, out)
     })?;

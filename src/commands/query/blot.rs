@@ -4,14 +4,14 @@ use crate::base::num::ToU64;
 use crate::{
     base::{
         error::{Error, Result},
-        ids::Blot,
+        ids::{Blot, DocNo},
     },
     commands::{
         BlotOptions, Observer, QueryOutcome,
         blot::DocumentBlotter,
         indexed_texts::{IndexedTexts, UnreadableText},
     },
-    index::{ChunkTexts, Index},
+    index::{ChunkTexts, Index, View},
     report::{
         Ndjson, Sink,
         records::{BlotText, hex_blot},
@@ -34,8 +34,7 @@ pub fn blot_text(
 ) -> Result<QueryOutcome> {
     let library = IndexedTexts::new(index, corpus, reading);
     let mut blots = DocumentBlotter::for_comparison(options, index)?;
-    let kept = ChunkTexts::of(&index.manifest, &index.directory)?;
-    let kept = kept.map(|texts| texts.text(blot)).transpose()?.flatten();
+    let kept = kept_text(index, blot)?;
     let documents = index.ids_with(blot)?;
     let hex = hex_blot(blot, index.scheme.bits);
     let mut found = QueryOutcome {
@@ -62,6 +61,23 @@ pub fn blot_text(
         write_record(&record, out)?;
     }
     Ok(found)
+}
+
+/// The text of a blot, if the index keeps tokens.
+fn kept_text(index: &Index, blot: Blot) -> Result<Option<String>> {
+    let mut found = Vec::new();
+    index.find(blot, &mut found)?;
+    let [at, ..] = found[..] else {
+        return Ok(None);
+    };
+    if index.manifest.state.is_empty() && index.manifest.texts.is_none() {
+        return Ok(None);
+    }
+    // Such an index has one segment, where documents stand by number.
+    let view = View::of(index)?;
+    let content = view.content_of(DocNo::new(at.place));
+    let texts = ChunkTexts::of(index, &view, content)?;
+    Ok(texts.and_then(|texts| texts.text(blot)))
 }
 
 /// Writes a record as a line of JSON.

@@ -1,8 +1,7 @@
 //! The first pass: turns text into hashes, and keeps of each document what later passes need.
 
-use crate::base::ids::DocNo;
+use super::tokens::{chunks_of, token_count, tokens_of};
 use crate::base::num::{ToU32, ToU64, ToUsize};
-use crate::base::setting::Setting;
 use crate::{
     base::{
         codec::clear_buffer,
@@ -12,21 +11,14 @@ use crate::{
     },
     blot::{
         ordered_windows,
-        select::Selection,
         spex::{ChunkCounter, TokenBlock},
     },
     commands::{DocumentStage, StageOutput, stage::IdsAndPlaces},
-    index::{DocumentRow, Index, Resources, View},
-    text::{
-        corpus::{Content, InputDocument},
-        scheme::TokenScheme,
-        stream::{Blots, Tokens},
-        token::SchemeTokenizer,
-    },
+    index::{DocumentRow, Resources},
+    text::{corpus::InputDocument, scheme::TokenScheme, stream::Tokens, token::SchemeTokenizer},
 };
 use std::{
     collections::HashMap,
-    ops::Range,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 use xxhash_rust::xxh3::xxh3_64;
@@ -46,10 +38,6 @@ pub struct HashStage<'c> {
     counted: &'c AtomicU64,
     with_text: bool,
     chunks: Vec<u64>,
-    /// The number of tokens of the chunks to find; the selection may leave some of them out.
-    target: usize,
-    selection: Selection,
-    windows: Blots,
 }
 
 /// What [`Hash`] does with tokens.
@@ -59,9 +47,6 @@ pub struct HashOptions<'c> {
     pub counter: &'c ChunkCounter,
     pub length: u32,
     pub counted: &'c AtomicU64,
-    /// The number of tokens of the chunks to find.
-    pub target: u32,
-    pub selection: Selection,
     pub with_text: bool,
 }
 
@@ -72,46 +57,17 @@ impl<'c> HashStage<'c> {
             counter,
             length,
             counted,
-            target,
-            selection,
             with_text,
         } = options;
-        let (tokenize, tokens) = (SchemeTokenizer::new(scheme), Tokens::default());
-        let (length, target, chunks, windows) = (
-            length.to_usize(),
-            target.to_usize(),
-            Vec::new(),
-            Blots::default(),
-        );
         Self {
-            tokenize,
-            tokens,
+            tokenize: SchemeTokenizer::new(scheme),
+            tokens: Tokens::default(),
             counter,
-            length,
+            length: length.to_usize(),
             counted,
             with_text,
-            chunks,
-            target,
-            selection,
-            windows,
+            chunks: Vec::new(),
         }
-    }
-
-    /// The number of distinct chunks of a document, shared or not, that the selection keeps.
-    fn distinct(&mut self, hashes: &[u64]) -> Result<u32, String> {
-        let Self {
-            windows, chunks, ..
-        } = self;
-        windows.clear();
-        ordered_windows(hashes, self.target, &mut windows.values);
-        windows.positions.resize(windows.values.len(), 0);
-        chunks.clear();
-        self.selection
-            .apply_counting(&Tokens::default(), windows, chunks);
-        chunks.sort_unstable();
-        chunks.dedup();
-        Ok(u32::try_from(chunks.len())
-            .map_err(|_| "a document of more than 4 G chunks; split it")?)
     }
 }
 
@@ -153,21 +109,8 @@ impl DocumentStage for HashStage<'_> {
     type Out = HashedDocuments;
 
     fn take(&mut self, item: &InputDocument<'_>, out: &mut HashedDocuments) -> Result<(), String> {
-        let tokens = match item.content {
-            Content::Text(text) => {
-                self.tokenize.tokenize(text, &mut self.tokens)?;
-                &self.tokens
-            }
-            Content::Tokens(tokens) => tokens,
-            Content::Blots(_) => {
-                return Err("blots, where documents or tokens are expected".to_owned());
-            }
-            Content::Print(_) => {
-                return Err("a print, where documents or tokens are expected".to_owned());
-            }
-        };
-        let count = u32::try_from(tokens.len())
-            .map_err(|_| "a document of more than 4 G tokens; split it")?;
+        let tokens = tokens_of(item, &mut self.tokenize, &mut self.tokens)?;
+        let count = token_count(tokens)?;
         let hashes: Vec<u64> = tokens.iter().map(xxh3_64).collect();
         self.chunks.clear();
         ordered_windows(&hashes, self.length, &mut self.chunks);
@@ -183,7 +126,6 @@ impl DocumentStage for HashStage<'_> {
         } else {
             Default::default()
         };
-        let row = row.with_blots(self.distinct(&hashes)?);
         out.documents.push(HashedDocument {
             row,
             hashes,
@@ -195,7 +137,6 @@ impl DocumentStage for HashStage<'_> {
 
     fn finish(&mut self, _: &mut HashedDocuments) {
         self.tokens.clear();
-        self.windows.clear();
         clear_buffer(&mut self.chunks);
         self.tokenize.release_buffers();
     }
@@ -207,8 +148,6 @@ pub struct SpexDocuments {
     by_hash: HashMap<u128, u32>,
     /// The exact duplicates of a document, if it has any.
     aliases: HashMap<u32, Vec<u32>>,
-    /// Documents that an index has, by the hash of their ids.
-    by_id: HashMap<u64, u32>,
     texts: Option<TextStore>,
 }
 
@@ -234,50 +173,8 @@ impl SpexDocuments {
             rows: Vec::new(),
             by_hash: HashMap::new(),
             aliases: HashMap::new(),
-            by_id: HashMap::new(),
             texts,
         })
-    }
-
-    /// The documents of an index, without their tokens.
-    pub fn of_index(index: &Index, directory: &TempDir) -> Result<Self> {
-        let (mut documents, view) = (Self::new(directory, false)?, View::of(index)?);
-        for number in 0..view.documents() {
-            let row = view.row(DocNo::from_index(number))?;
-            documents.push(
-                view.id(DocNo::from_index(number))?.into(),
-                DocumentRow::new(row.bytes, row.tokens, row.hash).with_blots(row.blots),
-            );
-        }
-        documents.by_id = documents
-            .rows
-            .iter()
-            .zip(0..)
-            .map(|((id, _), number)| (xxh3_64(id.as_bytes()), number))
-            .collect();
-        Ok(documents)
-    }
-
-    pub fn has_texts(&self) -> bool {
-        self.texts.is_some()
-    }
-
-    /// Whether the index has a document already. One with the same id and another text is an error.
-    fn is_known(&self, id: &str, row: &DocumentRow) -> Result<bool> {
-        let Some((known_id, known)) = self
-            .by_id
-            .get(&xxh3_64(id.as_bytes()))
-            .map(|&number| &self.rows[number.to_usize()])
-        else {
-            return Ok(false);
-        };
-        if **known_id == *id && known.hash != row.hash {
-            return Err(Error::Usage(format!(
-                "the index has a document '{id}' with another text; build a new index with dedup-spex {}",
-                Setting::Output
-            )));
-        }
-        Ok(**known_id == *id)
     }
 
     /// Adds the next document. Returns the number of the document that it is a duplicate of: its own, if of none.
@@ -315,15 +212,16 @@ impl SpexDocuments {
             (id, _),
         ) in hashed.documents.into_iter().zip(ids)
         {
-            if self.is_known(&id, &row)? {
-                continue;
-            }
             let number = self.len();
-            if self.push(id, row) == number {
+            let is_first = self.push(id, row) == number;
+            if is_first {
                 block.push(number, 0, &hashes);
             }
             if let Some(texts) = &mut self.texts {
                 texts.places.push((texts.text.bytes(), texts.ends.bytes()));
+                if !is_first {
+                    continue;
+                }
                 texts.text.append(&text)?;
                 texts.ends.append(
                     &ends
@@ -348,20 +246,10 @@ impl SpexDocuments {
             .map(|number| &*self.rows[number.to_usize()].0)
     }
 
-    pub fn rows(&self, numbers: Range<u32>) -> Vec<(Box<str>, DocumentRow)> {
-        self.rows[numbers.start.to_usize()..numbers.end as usize].to_vec()
-    }
-
     /// The number of chunks of a length.
     pub fn chunks(&self, length: u32) -> u64 {
-        let of = |tokens: u32| {
-            if tokens == 0 {
-                0
-            } else {
-                u64::from((tokens + 1).saturating_sub(length).max(1))
-            }
-        };
-        self.rows.iter().map(|(_, row)| of(row.tokens)).sum()
+        let rows = self.rows.iter();
+        rows.map(|(_, row)| chunks_of(row.tokens, length)).sum()
     }
 
     /// The tokens of a chunk, with a space between them.

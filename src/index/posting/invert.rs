@@ -25,6 +25,25 @@ use std::{
     },
 };
 
+/// The number of blots of each document.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct DocumentBlots {
+    /// All distinct blots.
+    pub distinct: Vec<u32>,
+    /// Those that are posted: without the dropped ones.
+    pub posted: Vec<u32>,
+}
+
+impl DocumentBlots {
+    /// The counts of documents whose blots are all posted.
+    pub fn all_posted(distinct: Vec<u32>) -> Self {
+        Self {
+            posted: distinct.clone(),
+            distinct,
+        }
+    }
+}
+
 /// Inverts all postings within about `memory_bytes`, and counts the blots of each document.
 ///
 /// Every spilled range is read back once. If nothing was spilled, the sets take memory on top of
@@ -36,7 +55,7 @@ pub fn invert<K: Key>(
     documents: u32,
     memory_bytes: u64,
     keeps_single: Option<&(dyn Fn(&K) -> bool + Sync)>,
-) -> Result<(Inverted<K>, Vec<u32>)> {
+) -> Result<(Inverted<K>, DocumentBlots)> {
     let threads = collector.threads;
     let bits = collector.bits;
     let is_spilled = collector.file.is_some();
@@ -72,9 +91,12 @@ pub fn invert<K: Key>(
     let (mut inverted, _) = inversion.run(sorter)?;
     sources.counts.add_to(&mut blots_of);
     blots_of.resize(documents.to_usize(), 0);
-    subtract(&mut blots_of, dropped);
-    inverted.postings = blots_of.iter().map(|&count| u64::from(count)).sum();
-    Ok((inverted, blots_of))
+    let blots = DocumentBlots {
+        posted: without(&blots_of, dropped),
+        distinct: blots_of,
+    };
+    inverted.postings = blots.posted.iter().map(|&count| u64::from(count)).sum();
+    Ok((inverted, blots))
 }
 
 /// The ranges of postings that are all on disk.
@@ -84,14 +106,12 @@ fn spilled_ranges(runs: &[KeyRunTable], keys_limit: u64) -> Vec<Range<usize>> {
     ranges_of(0..SLICES, keys_in, is_fine.then_some(keys_limit))
 }
 
-/// Takes the dropped blots out of the counts of all documents.
-fn subtract(blots_of: &mut [u32], dropped: BlotCounts) {
+/// The counts of all documents, less the dropped blots.
+fn without(blots_of: &[u32], dropped: BlotCounts) -> Vec<u32> {
     let mut dropped_of = Vec::new();
     dropped.add_to(&mut dropped_of);
-    blots_of
-        .iter_mut()
-        .zip(dropped_of)
-        .for_each(|(blots, dropped)| *blots -= dropped);
+    let pairs = blots_of.iter().zip(dropped_of);
+    pairs.map(|(blots, dropped)| blots - dropped).collect()
 }
 
 /// Inverts ranges one by one; each thread has its own inverter, with its own dictionary.
@@ -395,7 +415,8 @@ mod tests {
             );
         }
         assert_eq!(found.len() as u64, inverted.shared + inverted.single);
-        (found.into_iter().collect(), blots_of, sets)
+        assert_eq!(blots_of.distinct, blots_of.posted);
+        (found.into_iter().collect(), blots_of.posted, sets)
     }
 
     fn simple(documents: &[Vec<u64>]) -> (Simple, Vec<u32>) {

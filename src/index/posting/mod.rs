@@ -33,7 +33,7 @@ mod word_collector;
 pub use bucket_range::BucketRange;
 pub use buckets::Buckets;
 pub use collect::{Collector, Postings, SLICES, blots_of};
-pub use invert::{Inversion, InvertRanges, invert};
+pub use invert::{DocumentBlots, Inversion, InvertRanges, invert};
 pub use inverted::{Inverted, InvertedRange};
 pub use key::{BUCKETS, Key, NARROW_BITS, bucket_of, first_blot};
 pub use packed_keys::{put_keys, take_keys};

@@ -247,6 +247,16 @@ impl Sets {
         counts
     }
 
+    /// Calls `each` with every set and the number of its blots, in the order of their numbers.
+    pub fn for_each_used(&self, mut each: impl FnMut(&[u32], u64)) -> Result<()> {
+        let mut uses = self.uses.iter();
+        self.for_each(|set| {
+            // Sets on disk have one blot each.
+            each(set, uses.next().copied().unwrap_or(1));
+            Ok(())
+        })
+    }
+
     /// Calls `each` with every set, in the order of their numbers.
     pub fn for_each(&self, mut each: impl FnMut(&[u32]) -> Result<()>) -> Result<()> {
         SetNo::first(self.order.len()).try_for_each(|number| each(self.get(number)))?;

@@ -18,5 +18,5 @@ pub use print::{PRINT_BITS, PRINT_BYTES, Print};
 pub use reader::{BlockReader, StreamBlock};
 pub use record::{BlotCodec, PrintCodec, Printed, Record, TokenCodec};
 pub use record_line::parse_record;
-pub use tokens::{Span, Tokens};
+pub use tokens::{SEPARATOR, Span, Tokens};
 pub use writer::{Batch, Form, LargeContent, StreamWriter};
