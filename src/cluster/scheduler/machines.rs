@@ -52,6 +52,8 @@ pub struct Inventory {
     pub paths: Vec<String>,
     /// The numbers of tasks whose outputs are damaged: they run again even if nothing needs them.
     pub damaged: Vec<usize>,
+    /// The mark of the directory where it keeps files: machines with the same mark share it.
+    pub directory: Option<String>,
     /// The bytes that were sent to find this out.
     pub moved: u64,
 }

@@ -187,8 +187,7 @@ impl Scheduler<'_> {
     fn connected(&self, machine: usize, started: Instant, inventory: &Inventory) {
         let moved = Transferred::of(inventory.moved);
         self.log_transfer(machine, LOCAL, transfer_kind(PLAN_FILE), started, &moved);
-        self.schedule()
-            .connected(machine, &inventory.paths, &inventory.damaged);
+        self.schedule().connected(machine, inventory);
         let task_of = |path: &String| self.plan.tasks.iter().position(|task| task.output == *path);
         for task in inventory.paths.iter().filter_map(task_of) {
             self.send(RunNotice::Done(task));

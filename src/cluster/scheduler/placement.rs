@@ -154,7 +154,14 @@ impl Schedule {
         })
     }
 
-    /// The files that a store lacks, by the store that has them: hosts rather than this machine.
+    /// Whether two hosts keep files in one directory, so that nothing has to be copied.
+    fn is_near(&self, store: usize, other: usize) -> bool {
+        let directory = &self.states[store].directory;
+        directory.is_some() && *directory == self.states[other].directory
+    }
+
+    /// The files that a store lacks, by the store that has them: hosts that share its directory
+    /// first, then other hosts, then this machine.
     pub(super) fn missing<'n>(
         &self,
         store: usize,
@@ -165,7 +172,9 @@ impl Schedule {
             if self.holders(need).any(|holder| holder == store) {
                 continue;
             }
-            let Some(holder) = self.within_reach(need).max() else {
+            let holders = self.within_reach(need);
+            let Some(holder) = holders.max_by_key(|&other| (self.is_near(store, other), other))
+            else {
                 continue;
             };
             match from.iter_mut().find(|(other, _)| *other == holder) {

@@ -58,6 +58,8 @@ pub(super) enum Contact {
 pub(super) struct MachineState {
     pub(super) machine: Machine,
     pub(super) store: usize,
+    /// The mark of its directory, see [`super::Inventory::directory`].
+    pub(super) directory: Option<String>,
     pub(super) contact: Contact,
     pub(super) failures: u32,
     pub(super) backoff_until: Option<Instant>,
@@ -93,6 +95,7 @@ impl MachineState {
         Self {
             machine,
             store,
+            directory: None,
             contact: Contact::Unknown,
             failures: 0,
             backoff_until: None,

@@ -165,9 +165,10 @@ impl Client {
         self.done()
     }
 
-    pub fn inventory(&mut self) -> Result<Vec<String>, TransferError> {
+    /// The files that the host has, and the mark of its directory.
+    pub fn inventory(&mut self) -> Result<(Vec<String>, Option<String>), TransferError> {
         match self.ask(&Message::Inventory)? {
-            Message::Have { paths } => Ok(paths),
+            Message::Have { paths, directory } => Ok((paths, directory)),
             _ => Err(out_of_turn()),
         }
     }

@@ -198,7 +198,8 @@ impl WorkerSession<'_> {
         match request {
             Message::Inventory => {
                 let Inventory { paths, .. } = store.inventory(self.plan()?)?;
-                Ok(Message::Have { paths })
+                let directory = store.directory_id()?;
+                Ok(Message::Have { paths, directory })
             }
             Message::Programs { mut names } => {
                 names.retain(|name| !is_program_installed(name));
@@ -223,6 +224,13 @@ impl WorkerSession<'_> {
                 done(bytes)
             }
             Message::Stage { task } => done(self.stage(&task)?),
+            Message::Link { run, paths, keep } => {
+                let neighbour = store.neighbour(&run)?;
+                for path in &paths {
+                    store.link(&neighbour, path, keep)?;
+                }
+                done(0)
+            }
             Message::Fetch { peer, paths, keep } => done(self.fetch(&peer, &paths, keep)?),
             Message::Run { task, is_staged } => self.run(&task, is_staged),
             Message::Clean => store

@@ -10,7 +10,7 @@ use std::io;
 
 const MAGIC: &str = "dedup-shard-worker";
 /// Raised when a message changes.
-const PROTOCOL: u32 = 3;
+const PROTOCOL: u32 = 4;
 /// The most bytes of a file in one frame.
 pub const DATA_BYTES: usize = 256 << 10;
 
@@ -89,6 +89,13 @@ pub enum Message {
         path: String,
         keep: bool,
     },
+    /// Link to these paths of another host, which keeps its files of the run in the directory `run`
+    /// beside those of this one.
+    Link {
+        run: String,
+        paths: Vec<String>,
+        keep: bool,
+    },
     /// Copy these paths from another host.
     Fetch {
         peer: Peer,
@@ -110,8 +117,10 @@ pub enum Message {
     Bye,
 
     // Answers.
+    /// `directory`: see [`super::HostStore::directory_id`].
     Have {
         paths: Vec<String>,
+        directory: Option<String>,
     },
     Lack {
         names: Vec<String>,

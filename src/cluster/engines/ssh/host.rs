@@ -49,6 +49,8 @@ pub(super) struct SshHost {
     pub(super) is_shared: bool,
     /// The worker and its arguments.
     pub(super) worker: Mutex<Option<Vec<String>>>,
+    /// The mark of the directory where it keeps files, once it is connected.
+    pub(super) directory: Mutex<Option<String>>,
     pub(super) inbox: ClientCell,
     pub(super) outbox: ClientCell,
     pub(super) slots: Vec<ClientCell>,
@@ -70,6 +72,17 @@ pub(super) fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl SshHost {
+    /// The name of the directory of its files of the run.
+    pub(super) fn run_name(&self, here: &LocalMachine<'_>) -> String {
+        format!("{}-{}", here.plan.checksum(), owner(&here.run, &self.host))
+    }
+
+    /// Whether it keeps files in the same directory as another host: they have one home.
+    pub(super) fn shares_directory(&self, other: &Self) -> bool {
+        let own = lock(&self.directory).clone();
+        own.is_some() && own == *lock(&other.directory)
+    }
+
     /// The command that starts a worker on the host.
     pub(super) fn worker_words(
         &self,
@@ -94,11 +107,7 @@ impl SshHost {
         if self.is_shared {
             words.push(format!("--in={}", here.run.display()));
         } else {
-            words.push(format!(
-                "--run={}-{}",
-                here.plan.checksum(),
-                owner(&here.run)
-            ));
+            words.push(format!("--run={}", self.run_name(here)));
             words.extend(self.host.dir.as_ref().map(|dir| format!("--dir={dir}")));
         }
         Ok(known.insert(words).clone())
@@ -180,13 +189,12 @@ impl SshHost {
     }
 }
 
-/// Distinguishes the run from others with the same plan, by this machine and its directory.
-fn owner(run: &Path) -> String {
-    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    format!(
-        "{:016x}",
-        xxh3_64(format!("{}\0{}", host.trim(), run.display()).as_bytes())
-    )
+/// Distinguishes the files of a host from those of other runs with the same plan, by this machine
+/// and its directory, and from those of other hosts: hosts may share a home.
+fn owner(run: &Path, host: &Host) -> String {
+    let here = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let names = format!("{}\0{}\0{}", here.trim(), run.display(), host.label());
+    format!("{:016x}", xxh3_64(names.as_bytes()))
 }
 
 /// Whether the next attempt may succeed: OpenSSH refuses some connections when many come at once.

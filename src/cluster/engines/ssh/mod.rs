@@ -125,6 +125,7 @@ impl<'p> SshHosts<'p> {
                 .as_ref()
                 .is_some_and(|shared| here.run.starts_with(shared)),
             worker: Mutex::new(None),
+            directory: Mutex::new(None),
             inbox: ClientCell::default(),
             outbox: ClientCell::default(),
             slots: (0..host.slots).map(|_| ClientCell::default()).collect(),
@@ -283,19 +284,21 @@ impl Machines for SshHosts<'_> {
         let open = |client: &mut Client| {
             self.ensure_programs(client)?;
             if remote.is_shared {
-                return Ok((0, Vec::new()));
+                return Ok((0, (Vec::new(), None)));
             }
             Ok((
                 client.put(PLAN_FILE, false, &self.here.run.join(PLAN_FILE))?,
                 client.inventory()?,
             ))
         };
-        let (moved, paths) = remote
+        let (moved, (paths, directory)) = remote
             .with(&self.options, &self.here, &remote.inbox, open)
             .map_err(|fault| target_error(remote, fault))?;
+        lock(&remote.directory).clone_from(&directory);
         Ok(Inventory {
             paths,
             damaged: Vec::new(),
+            directory,
             moved,
         })
     }

@@ -10,7 +10,7 @@ use crate::{
         plan::{Task, TaskKind},
         remote::Address,
         scheduler::{MachineError, Transferred},
-        worker::{Client, ErrorCause, Peer, TransferError, relay, remove},
+        worker::{Client, ErrorCause, Message, Peer, TransferError, relay, remove},
     },
     commands::{BUILD_RECORD, BuildRecord, PARTIAL_BUILD_RECORD},
     text::corpus::CorpusSlice,
@@ -86,6 +86,11 @@ impl SshHosts<'_> {
     ) -> Result<Transferred, MachineError> {
         let (target, source) = (self.host(to), self.host(from));
         let keep = paths.iter().all(|path| self.plan().is_kept(path));
+        if target.shares_directory(source)
+            && let Some(linked) = self.link_between(target, source, paths, keep)
+        {
+            return linked;
+        }
         let mut detour = None;
         let is_unreached = || {
             lock(&target.unreached)
@@ -139,6 +144,36 @@ impl SshHosts<'_> {
             is_direct: false,
             detour,
         })
+    }
+
+    /// Links to files of a host that shares its directory with the target. None if they are not to
+    /// be seen there, or are damaged: then they are copied, which tells which.
+    fn link_between(
+        &self,
+        target: &SshHost,
+        source: &SshHost,
+        paths: &[String],
+        keep: bool,
+    ) -> Option<Result<Transferred, MachineError>> {
+        let request = Message::Link {
+            run: source.run_name(&self.here),
+            paths: paths.to_vec(),
+            keep,
+        };
+        let linked = target.with(&self.options, &self.here, &target.inbox, |client| {
+            client.order(&request)
+        });
+        match linked {
+            Ok(bytes) => Some(Ok(Transferred {
+                bytes,
+                is_direct: true,
+                detour: None,
+            })),
+            Err(
+                TransferError::Reported(ErrorCause::Source, _) | TransferError::DamagedFiles(..),
+            ) => None,
+            Err(fault) => Some(Err(target_error(target, fault))),
+        }
     }
 
     pub(super) fn relay_through_here(
