@@ -294,6 +294,14 @@ impl Hosts {
         dir.shell(&format!("dedup-shard run r {} {more}", self.flags()))
     }
 
+    /// How often someone logged in, to all hosts together.
+    pub fn logins(&self) -> usize {
+        let log = |number| self.root.join(format!("sshd{number}/log"));
+        let text = |number| fs::read_to_string(log(number)).unwrap();
+        let count = |number| text(number).matches("Accepted publickey").count();
+        (1..=self.names.len()).map(count).sum()
+    }
+
     /// Makes the program on the hosts fail as faulty.py describes, once for each line of `fault`.
     pub fn set_fault(&mut self, fault: &str) {
         self.program = self.root.join("faulty.py");

@@ -85,6 +85,12 @@ pub trait Machines: Sync {
     /// Lists the machines, this one first.
     fn list(&self) -> Vec<Machine>;
 
+    /// Whether this machine collects what map tasks make, and hands it out: with little of it, many
+    /// hosts are served sooner in this way than by each other.
+    fn is_hub(&self) -> bool {
+        false
+    }
+
     /// Connects to a machine, and lists what it has.
     fn connect(&self, machine: usize) -> Result<Inventory, MachineError>;
 

@@ -89,7 +89,8 @@ pub fn run_on_machines(
     let slots: Vec<u32> = list.iter().map(|machine| machine.slots).collect();
     let (send, notices) = mpsc::channel();
     let schedule = Schedule::new(plan, &gather_needs(plan), list, options.retries)
-        .with_max_tasks(options.max_tasks);
+        .with_max_tasks(options.max_tasks)
+        .with_hub(machines.is_hub());
     let scheduler = Scheduler {
         plan,
         machines,

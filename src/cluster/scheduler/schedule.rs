@@ -95,6 +95,8 @@ pub struct Schedule {
     pub(super) retries: u32,
     /// The most tasks that run at a time.
     pub(super) max_tasks: usize,
+    /// See [`super::Machines::is_hub`].
+    pub(super) is_hub: bool,
     /// By task: the stores that have its output.
     pub(super) made: Vec<BTreeSet<usize>>,
     /// By path: the stores that have a copy of it.
@@ -154,6 +156,7 @@ impl Schedule {
                 .collect(),
             retries,
             max_tasks: usize::MAX,
+            is_hub: false,
             copies: HashMap::new(),
             forced: BTreeSet::new(),
             end: None,
@@ -167,6 +170,11 @@ impl Schedule {
             max_tasks: max_tasks.unwrap_or(usize::MAX),
             ..self
         }
+    }
+
+    /// Sets whether this machine hands out what map tasks make.
+    pub fn with_hub(self, is_hub: bool) -> Self {
+        Self { is_hub, ..self }
     }
 
     pub fn end(&self) -> Option<&RunEnd> {

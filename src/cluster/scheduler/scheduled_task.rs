@@ -41,6 +41,7 @@ pub(super) struct ScheduledTask {
     /// The machines that lost it.
     pub(super) avoid: BTreeSet<usize>,
     pub(super) is_central: bool,
+    pub(super) is_map: bool,
     pub(super) home: Option<usize>,
     /// Its inputs are large and stay at its home from run to run: it waits for a slot there while
     /// the host lives.
@@ -81,6 +82,7 @@ impl ScheduledTask {
             losses: 0,
             avoid: BTreeSet::new(),
             is_central: kind.is_central(),
+            is_map: kind == TaskKind::Map,
             home: home.filter(|&home| home <= hosts),
             is_bound_to_home: kind == TaskKind::Count && plan.options.base.is_some(),
             bytes: task.bytes,

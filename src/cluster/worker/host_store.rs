@@ -22,8 +22,8 @@ use crate::cluster::{
     run::output_state::{OutputState, output_state},
     scheduler::Inventory,
     worker::file_cache::FileCache,
-    worker::protocol::TransferItem,
-    worker::transfer::{TransferError, below, checksum_of, list},
+    worker::protocol::{Parcel, TransferItem},
+    worker::transfer::{Shelf, TransferError, below, checksum_of, list},
 };
 use std::{
     collections::BTreeSet,
@@ -204,6 +204,23 @@ impl HostStore {
         }
         let items = list(&place)?;
         Ok((place, items))
+    }
+
+    /// Paths that are here, each with its files, to be sent. `keep`: where they go, also for later
+    /// runs.
+    pub fn shelves(&self, paths: &[String], keep: bool) -> Result<Vec<Shelf>, TransferError> {
+        let shelf = |path: &String| {
+            let (root, items) = self.items(path).map_err(|fault| match fault {
+                TransferError::Damaged(what) => {
+                    TransferError::DamagedFiles(vec![path.clone()], what)
+                }
+                fault => fault,
+            })?;
+            let path = path.clone();
+            let parcel = Parcel { path, items, keep };
+            Ok(Shelf { root, parcel })
+        };
+        paths.iter().map(shelf).collect()
     }
 
     /// Records the files that were received. `keep`: also for later runs.
