@@ -117,16 +117,19 @@ const LEAVE: Duration = Duration::from_secs(15);
 
 /// As many hosts connect to each other in any case.
 const FEW_HOSTS: u64 = 8;
-/// What a pair of hosts must have for each other, so that a connection is worth its login, which
-/// takes as long as sending this much.
-const LEAST_PAIR_BYTES: u64 = 1 << 20;
+/// What a pair of hosts must have for each other, so that a connection is worth its login.
+const LEAST_PAIR_BYTES: u64 = 4 << 20;
+/// The most that this machine collects and hands out.
+const MOST_COLLECTED_BYTES: u64 = 1 << 30;
 
 /// Whether hosts have so much for each other that each pair should have a connection. Sorted
 /// postings are about as large as the documents.
 fn are_connections_worth(plan: &Plan) -> bool {
     let hosts = plan.hosts.len().to_u64();
     let bytes: u64 = plan.slices.iter().map(|slice| slice.bytes).sum();
-    hosts <= FEW_HOSTS || bytes / (hosts * (hosts - 1) / 2) >= LEAST_PAIR_BYTES
+    hosts <= FEW_HOSTS
+        || bytes > MOST_COLLECTED_BYTES
+        || bytes / (hosts * (hosts - 1) / 2) >= LEAST_PAIR_BYTES
 }
 
 impl<'p> SshHosts<'p> {
