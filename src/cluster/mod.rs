@@ -8,8 +8,8 @@
 //!                                                              └─► postings ─────────┴─► part ──►
 //! ```
 //!
-//! If a table is wanted, each range of the index is then counted, and the table is made from the
-//! counts. If the corpus is to be cleaned, one task decides about all documents of the index, one for
+//! If a table is wanted, each range of the index is then counted, the rows of each share of the
+//! documents are made from the counts of all ranges, and the table is these rows in order. If the corpus is to be cleaned, one task decides about all documents of the index, one for
 //! each slice writes its files again, and the last one places them. With an existing index only what changed is mapped, and the last task commits the new
 //! segment. The ranges of blots are the parts of the index: a part is made where the runs of its
 //! range are, and is not touched again.

@@ -6,7 +6,7 @@
                     targets (of documents arrive), sets (of a range are sent), numbers (of sets arrive), gather (a part is sent),
                     index (a file of it arrives), counts (are sent)
 
-Frames: length (u32), kind (u8: 1 message, 2 data, 3 beat), payload, 8 bytes of checksum.
+Frames: length (u32), kind (u8: 1 message, 2 data, 3 beat, 4 close), channel (u16), payload, 8 bytes of checksum.
 """
 import fcntl, json, os, signal, subprocess, sys, threading, time
 
@@ -29,7 +29,7 @@ def read(stream, length):
 
 
 def frame(stream):
-    head = read(stream, 5)
+    head = read(stream, 7)
     if head is None:
         return None
     length = int.from_bytes(head[:4], "little")
@@ -39,12 +39,12 @@ def frame(stream):
 
 def phase_of(message):
     say, task = message.get("say"), message.get("task", "")
-    paths = message.get("paths") or [message.get("path", "")]
+    paths = message.get("paths") or [parcel["path"] for parcel in message.get("parcels", ())]
     if say == "run":
         return task.split("-")[0]
     if say == "stage":
         return say
-    if say in ("put", "get", "fetch"):
+    if say in ("put", "get", "fetch", "push"):
         for path in paths:
             if path.endswith("built.json"):
                 continue
@@ -86,11 +86,16 @@ def rot(message):
     """Changes a byte of a requested file, or of an input of a task, in place."""
     run = next(a[6:] for a in sys.argv if a.startswith("--run="))
     top = os.path.join(os.environ["HOME"], ".cache/dedup-shard", run)
-    path = message.get("path")
+    paths = [path for path in message.get("paths", ()) if not path.endswith("built.json")]
+    path = paths[0] if paths else None
     if path is None:
         plan = json.load(open(os.path.join(top, "plan.json")))
-        path = next(task["inputs"][-1] for task in plan["tasks"] if task["id"] == message["task"])
+        task = next(task for task in plan["tasks"] if task["id"] == message["task"])
+        inputs = task.get("runs") or [task.get("postings") or task["index"] + "/" + task["files"][-1]]
+        path = inputs[-1]
     root = next(root for root in (os.path.join(top, side, path) for side in ("out", "in")) if os.path.exists(root))
+    if os.path.isdir(root):
+        root = next(os.path.join(root, name) for name in sorted(os.listdir(root)) if name.endswith("runs"))
     with open(root, "r+b") as file:
         file.seek(os.path.getsize(root) // 2)
         byte = file.read(1)
@@ -98,10 +103,10 @@ def rot(message):
         file.write(bytes([byte[0] ^ 1]))
 
 
-def send(message):
+def send(message, channel):
     """A frame made here; xxhsum computes its checksum, xxh3-64."""
     payload = json.dumps(message).encode()
-    body = len(payload).to_bytes(4, "little") + b"\1" + payload
+    body = len(payload).to_bytes(4, "little") + b"\1" + channel + payload
     told = subprocess.run(["xxhsum", "-H3"], input=body, stdout=subprocess.PIPE, check=True).stdout.split()[-1]
     out.write(body + int(told, 16).to_bytes(8, "little"))
     out.flush()
@@ -170,7 +175,7 @@ while True:
     if fault == "rot":
         rot(message)
     if fault == "fail":
-        send({"say": "ran", "code": 1, "signal": None, "said": "first\nno luck", "bytes": 0})
+        send({"say": "ran", "code": 1, "signal": None, "said": "first\nno luck", "bytes": 0}, head[5:])
         continue
     try:
         real.stdin.write(head + payload + check)

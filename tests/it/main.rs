@@ -20,6 +20,7 @@ mod history_faults;
 mod history_replay;
 mod history_router;
 mod host_cache;
+mod host_mesh;
 mod host_runs;
 mod html_reports;
 mod incremental;

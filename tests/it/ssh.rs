@@ -49,6 +49,58 @@ fn hosts_are_reached_over_ssh() {
     }
 }
 
+/// Homes on NFS: each host has files of its own in the directory that all of them see, and links to
+/// those of others.
+#[test]
+fn hosts_that_share_a_home_give_the_same_bytes() {
+    let dir = corpus();
+    for round in 0..14 {
+        let hosts = Hosts::behind_rsh_with_one_home(&dir, 2 + round % 3);
+        let more = "--dictionary --table c";
+        plan(&dir, &hosts.list(["", "slots=2"][round % 2]), more).ok();
+        let ran = hosts.run(&dir, "");
+        assert_eq!((ran.code(), ran.stderr()), (0, String::new()));
+        ensure_equals_build(&dir, "--dictionary c");
+        // Nothing is copied from host to host.
+        assert_eq!(
+            dir.shell("grep '\"moved\"' r/events.jsonl | grep runs; :")
+                .ok_text(),
+            ""
+        );
+        assert_eq!(hosts.orphans(), Vec::<String>::new());
+        fs::remove_dir_all(dir.path("hosts.d")).unwrap();
+    }
+}
+
+/// A home that was copied, with its mark, is not a shared one.
+#[test]
+fn copies_of_a_home_are_not_taken_for_a_shared_one() {
+    let dir = corpus();
+    let hosts = Hosts::behind_rsh(&dir, 2);
+    for name in &hosts.names {
+        let directory = hosts.home(name).join(".cache/dedup-shard");
+        fs::create_dir_all(&directory).unwrap();
+        fs::write(directory.join("directory.id"), "the same mark").unwrap();
+    }
+    plan(&dir, &hosts.list(""), "c").ok();
+    hosts.run(&dir, "").ok();
+    ensure_equals_build(&dir, "c");
+}
+
+#[test]
+fn hosts_of_a_cluster_may_share_a_home() {
+    let dir = corpus();
+    let is_long = std::env::var_os("DEDUP_CLUSTER").is_some();
+    let hosts = Hosts::with_sshd_and_one_home(&dir, 3);
+    for _ in 0..if is_long { 14 } else { 2 } {
+        fs::remove_dir_all(hosts.home("").join(".cache")).unwrap_or_default();
+        plan(&dir, &hosts.list("slots=2"), "--table c").ok();
+        hosts.run(&dir, "").ok();
+        ensure_equals_build(&dir, "c");
+        assert_eq!(hosts.orphans(), Vec::<String>::new());
+    }
+}
+
 /// The ssh program transfers the same as the crate, and hosts reach each other with it.
 #[test]
 fn the_ssh_program_gives_the_same_bytes() {
@@ -473,7 +525,7 @@ fn the_program_on_hosts_is_checked_or_shipped() {
     hosts.set_program("#!/bin/sh\necho 'dedup-shard-worker 3 9.9.9'; cat > /dev/null\n");
     let ran = hosts.run(&dir, "");
     let what = format!(
-        "node1: dedup-shard there is of protocol and version '3 9.9.9', here of '3 {}'; install the same",
+        "node1: dedup-shard there is of protocol and version '3 9.9.9', here of '4 {}'; install the same",
         env!("CARGO_PKG_VERSION")
     );
     assert!(

@@ -32,6 +32,8 @@ pub struct Hosts {
     program: PathBuf,
     /// The prefix of the network namespaces, if the hosts have their own.
     tag: Option<String>,
+    /// All hosts have the same home, as with NFS.
+    shares_home: bool,
 }
 
 static PORT: AtomicU16 = AtomicU16::new(0);
@@ -39,6 +41,22 @@ static PORT: AtomicU16 = AtomicU16::new(0);
 impl Hosts {
     /// Hosts that are reached by a command instead of ssh: fast, and with the same protocol.
     pub fn behind_rsh(dir: &TestDir, count: usize) -> Self {
+        Self::behind_rsh_with(dir, count, false)
+    }
+
+    /// The same with one home for all.
+    pub fn behind_rsh_with_one_home(dir: &TestDir, count: usize) -> Self {
+        let hosts = Self::behind_rsh_with(dir, count, true);
+        let rsh = fs::read_to_string(hosts.file("rsh")).unwrap();
+        fs::write(
+            hosts.file("rsh"),
+            rsh.replace("/$host DEDUP", "/home DEDUP"),
+        )
+        .unwrap();
+        hosts
+    }
+
+    fn behind_rsh_with(dir: &TestDir, count: usize, shares_home: bool) -> Self {
         let root = dir.path("hosts.d");
         fs::create_dir_all(&root).unwrap();
         let rsh = root.join("rsh");
@@ -52,6 +70,7 @@ impl Hosts {
             is_ssh: false,
             program: cargo_bin("dedup-shard"),
             tag: None,
+            shares_home,
         };
         hosts
             .names
@@ -62,11 +81,19 @@ impl Hosts {
 
     /// Hosts that run sshd.
     pub fn with_sshd(dir: &TestDir, count: usize) -> Self {
+        Self::start(dir, Self::loopback_addresses(count), None, false)
+    }
+
+    /// The same with one home for all.
+    pub fn with_sshd_and_one_home(dir: &TestDir, count: usize) -> Self {
+        Self::start(dir, Self::loopback_addresses(count), None, true)
+    }
+
+    fn loopback_addresses(count: usize) -> Vec<String> {
         let process = std::process::id();
-        let addresses = (1..=count)
+        (1..=count)
             .map(|number| format!("127.{}.{}.{number}", 64 + process / 256 % 64, process % 256))
-            .collect();
-        Self::start(dir, addresses, None)
+            .collect()
     }
 
     /// Hosts with their own network, processes and home, invisible to other processes. Needs root.
@@ -91,6 +118,7 @@ impl Hosts {
                 .map(|number| format!("{net}.{number}"))
                 .collect(),
             Some(tag),
+            false,
         )
     }
 
@@ -106,7 +134,12 @@ impl Hosts {
         );
     }
 
-    fn start(dir: &TestDir, addresses: Vec<String>, tag: Option<String>) -> Self {
+    fn start(
+        dir: &TestDir,
+        addresses: Vec<String>,
+        tag: Option<String>,
+        shares_home: bool,
+    ) -> Self {
         let root = dir.path("hosts.d");
         fs::create_dir_all(&root).unwrap();
         // As root, sshd needs a directory that systemd usually creates.
@@ -124,6 +157,7 @@ impl Hosts {
             is_ssh: true,
             program: cargo_bin("dedup-shard"),
             tag,
+            shares_home,
         };
         let mut known = String::new();
         for (number, address) in (1..).zip(&addresses) {
@@ -209,6 +243,9 @@ impl Hosts {
 
     /// The directory of a host's files.
     pub fn home(&self, name: &str) -> PathBuf {
+        if self.shares_home {
+            return self.root.join("home");
+        }
         self.root.join(name.replace(':', "_"))
     }
 
@@ -255,6 +292,14 @@ impl Hosts {
 
     pub fn run(&self, dir: &TestDir, more: &str) -> RunResult {
         dir.shell(&format!("dedup-shard run r {} {more}", self.flags()))
+    }
+
+    /// How often someone logged in, to all hosts together.
+    pub fn logins(&self) -> usize {
+        let log = |number| self.root.join(format!("sshd{number}/log"));
+        let text = |number| fs::read_to_string(log(number)).unwrap();
+        let count = |number| text(number).matches("Accepted publickey").count();
+        (1..=self.names.len()).map(count).sum()
     }
 
     /// Makes the program on the hosts fail as faulty.py describes, once for each line of `fault`.

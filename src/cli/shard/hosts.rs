@@ -83,16 +83,19 @@ pub struct WorkerArgs {
 pub const SECTION: (&str, &[&str]) = (
     "HOSTS",
     &[
-        "run --engine ssh runs the tasks on the hosts of the plan. On each host it starts dedup-shard worker, one for each slot and two \
-         that move files; a worker ends with its connection, and leaves only files. They are in dir=PATH, or in ~/.cache/dedup-shard, in a \
-         directory named by the checksum of the plan and the owner of the run, which only the owner can read. clean --engine ssh removes \
+        "run --engine ssh runs the tasks on the hosts of the plan. On each host it starts dedup-shard worker, over one \
+         connection, whatever the number of slots; a worker ends with its connection, and leaves only files. They are in dir=PATH, or in \
+         ~/.cache/dedup-shard, in a directory named by the checksum of the plan, the owner of the run and the host, which only the owner can \
+         read. Hosts may share that directory, as with homes on NFS: they then link to each other's files instead of copying them. clean --engine ssh removes \
          it. Parts of the index stay in the directory cache beside it for later runs, up to --cache-bytes, until they have not been used \
          for 30 days; so do abandoned runs and programs.",
         "Before the run starts, each host is asked for the programs that the documents need, such as pdftotext for PDF. The names of files \
          tell which these are; archives are not opened for it. A PDF in an archive that comes to a host without pdftotext is left out there, \
          named in the account, and makes the exit status 2: install the programs on all hosts if archives hold such files.",
         "Documents are sent to the host that works on their slice, and removed when it is done. Outputs of tasks go directly from host to \
-         host where these can reach each other (--peer-rsh), otherwise through this machine, and a message says so once; only files that a \
+         host where these can reach each other (--peer-rsh), over one connection for each pair, otherwise through this machine, and a \
+         message says so once. More than 8 hosts that have less than 4 MB for each other, and 1 GB in all, do not connect: this machine \
+         collects the outputs of map tasks, and hands them out. Only files that a \
          task needs are moved, while other tasks run. With shared=PATH, if the directory of the run is below PATH, the host works in that \
          directory, and only documents from elsewhere are copied.",
         "A host must be known: its key must be in known_hosts, otherwise it is refused, with its fingerprint. Keys come from the agent, all \

@@ -26,7 +26,9 @@ pub enum TaskKind {
     Ranges,
     /// Counts the blots that pairs of documents share in one range.
     Count,
-    /// Adds the counts of all ranges up to the table.
+    /// Adds the counts of all ranges up to the rows of a share of the documents.
+    Rows,
+    /// Puts the rows together to the table, or makes it where the index is.
     Table,
     /// Decides what becomes of each document.
     Decide,
@@ -40,7 +42,7 @@ pub enum TaskKind {
 
 impl TaskKind {
     /// All kinds, in order.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Base,
         Self::Map,
         Self::Number,
@@ -50,6 +52,7 @@ impl TaskKind {
         Self::Gather,
         Self::Ranges,
         Self::Count,
+        Self::Rows,
         Self::Table,
         Self::Decide,
         Self::Write,
@@ -69,6 +72,7 @@ impl TaskKind {
             Self::Gather => "gather",
             Self::Ranges => "ranges",
             Self::Count => "count",
+            Self::Rows => "rows",
             Self::Table => "table",
             Self::Decide => "decide",
             Self::Write => "write",
@@ -93,7 +97,7 @@ impl TaskKind {
     /// Whether it reads a little of every slice or range, so that it runs where the run directory
     /// is.
     pub fn is_central(self) -> bool {
-        !self.is_of_slice() && !matches!(self, Self::Reduce | Self::Part | Self::Count)
+        !self.is_of_slice() && !matches!(self, Self::Reduce | Self::Part | Self::Count | Self::Rows)
     }
 
     /// Whether it reads the documents of one slice, which its first input lists.
@@ -219,11 +223,26 @@ pub enum TaskWork {
         /// Count only pairs with a document that changed since this generation.
         since: Option<u64>,
     },
+    /// Writes the rows of a share of the documents; there are as many shares as ranges.
+    Rows {
+        /// The index, of which only `files` need be there.
+        index: String,
+        /// The files of the index that are needed.
+        files: Vec<String>,
+        /// The counts of all ranges.
+        counts: Vec<String>,
+        /// How the table is made.
+        options: TableOptions,
+    },
     /// Writes the table of the most similar documents, or what changed in it.
     Table {
         /// The index that was gathered.
         index: String,
+        /// The rows of all shares, in order; if there are any, they are the table.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        rows: Vec<String>,
         /// The counts of all ranges; if empty, the table is made from the index alone.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
         counts: Vec<String>,
         /// How the table is made.
         options: TableOptions,
@@ -301,6 +320,7 @@ impl TaskWork {
             Self::Gather(_) => TaskKind::Gather,
             Self::Ranges { .. } => TaskKind::Ranges,
             Self::Count { .. } => TaskKind::Count,
+            Self::Rows { .. } => TaskKind::Rows,
             Self::Table { .. } => TaskKind::Table,
             Self::Decide { .. } => TaskKind::Decide,
             Self::Write { .. } => TaskKind::Write,
@@ -343,7 +363,22 @@ impl TaskWork {
             Self::Count { index, files, .. } => {
                 files.iter().map(|file| format!("{index}/{file}")).collect()
             }
-            Self::Table { index, counts, .. } => [&counts[..], &[manifest_of(index)]].concat(),
+            Self::Rows {
+                index,
+                files,
+                counts,
+                ..
+            } => files
+                .iter()
+                .map(|file| format!("{index}/{file}"))
+                .chain(counts.iter().cloned())
+                .collect(),
+            Self::Table {
+                index,
+                rows,
+                counts,
+                ..
+            } => [&rows[..], counts, &[manifest_of(index)]].concat(),
             Self::Decide { index, slices } => [&[manifest_of(index)], &slices[..]].concat(),
             Self::Write { slice, fates } => vec![slice.clone(), fates.clone()],
             Self::Place {

@@ -198,18 +198,26 @@ impl TaskList<'_> {
             let index = INDEX.to_owned();
             self.central(TaskWork::Ranges { index }, TaskKind::Ranges.name())
         });
-        let counts = (0..counted_ranges)
+        let counts: Vec<String> = (0..counted_ranges)
             .map(|range| format!("{}/counts", range_output(TaskKind::Count, range)))
             .collect();
+        // What changed is little, and needs the rows before and after.
+        let shares = if since.is_none() { self.ranges } else { 0 };
+        let rows: Vec<Task> = (0..shares)
+            .map(|share| self.rows(share, table, &counts))
+            .collect();
+        let file = |task: &Task| format!("{}/rows", task.output);
         let work = TaskWork::Table {
             index: INDEX.to_owned(),
-            counts,
+            rows: rows.iter().map(file).collect(),
+            counts: if shares == 0 { counts } else { Vec::new() },
             options: table.clone(),
             since,
         };
         stage_ranges
             .into_iter()
             .chain((0..counted_ranges).map(|range| self.count(range, table, since)))
+            .chain(rows)
             .chain([self.central(work, &table.file_name())])
             .collect()
     }
@@ -217,16 +225,7 @@ impl TaskList<'_> {
     fn count(&self, range: usize, table: &TableOptions, since: Option<u64>) -> Task {
         let (index, files) = match since {
             Some(_) => (range_output(TaskKind::Ranges, range), Vec::new()),
-            None => {
-                let segment = Manifest::segment_name(1);
-                let files = vec![
-                    "manifest.json".to_owned(),
-                    DOCUMENTS.file_name(&segment),
-                    SETS.file_name(&segment),
-                    PART.range_file_name(&segment, PartNo::from_index(range)),
-                ];
-                (INDEX.to_owned(), files)
-            }
+            None => (INDEX.to_owned(), files_of_range(range)),
         };
         let work = TaskWork::Count {
             index,
@@ -235,6 +234,16 @@ impl TaskList<'_> {
             since,
         };
         self.of_range(work, range)
+    }
+
+    fn rows(&self, share: usize, table: &TableOptions, counts: &[String]) -> Task {
+        let work = TaskWork::Rows {
+            index: INDEX.to_owned(),
+            files: files_of_range(share),
+            counts: counts.to_vec(),
+            options: table.clone(),
+        };
+        self.of_range(work, share)
     }
 
     /// The tasks from the index to the cleaned files.
@@ -279,6 +288,17 @@ impl TaskList<'_> {
         };
         self.central(work, "commit")
     }
+}
+
+/// The files of a new index that counting in a range needs.
+fn files_of_range(range: usize) -> Vec<String> {
+    let segment = Manifest::segment_name(1);
+    vec![
+        "manifest.json".to_owned(),
+        DOCUMENTS.file_name(&segment),
+        SETS.file_name(&segment),
+        PART.range_file_name(&segment, PartNo::from_index(range)),
+    ]
 }
 
 fn map_output(slice: usize) -> String {

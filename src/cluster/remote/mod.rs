@@ -14,15 +14,16 @@ mod ssh;
 mod ssh_config;
 mod system;
 
-pub use frame::{FrameKind, MOST_BYTES, read_frame, write_frame};
+pub use frame::{Frame, FrameKind, MOST_BYTES, parse_frame, read_frame, write_frame};
 pub use process::RemoteCommand;
 pub use quote::{quote, split_words};
 #[cfg(feature = "ssh")]
 pub use ssh::{Ssh, SshOptions};
-pub use system::{die_with_parent, end_group};
+pub use system::{die_with_parent, end_group, wait_for_any};
 
 use std::{
     io::{self, Read, Write},
+    os::fd::RawFd,
     sync::Arc,
     time::Duration,
 };
@@ -46,6 +47,13 @@ pub trait RemoteProgram: Read + Write + Send {
     /// Sets how long a read or write may block before it is an error.
     fn set_limit(&mut self, limit: Duration);
 
+    /// Whether reads and writes wait, which they do at first, or return `WouldBlock`.
+    fn set_blocking(&mut self, is_blocking: bool) -> io::Result<()>;
+
+    /// The descriptors to wait for before reading, and before writing if `to_write`; each with
+    /// whether it must be writable.
+    fn awaited(&self, to_write: bool) -> Vec<(RawFd, bool)>;
+
     /// Closes its stdin and waits for its end; an error unless it exits with 0.
     fn finish(&mut self) -> io::Result<()>;
 
@@ -55,6 +63,22 @@ pub trait RemoteProgram: Read + Write + Send {
     /// The end of stderr of the program, or of the command that carries it; to be called after it
     /// ended.
     fn stderr_tail(&mut self) -> String;
+}
+
+/// The most bytes that a program may send after its stdin was closed.
+const REST_BYTES: usize = 1 << 20;
+
+/// Skips what a program sends to its end, such as signs of life.
+fn skip_rest(program: &mut impl Read) -> io::Result<()> {
+    let (mut buffer, mut skipped) = ([0; 1 << 12], 0);
+    while skipped < REST_BYTES {
+        match program.read(&mut buffer)? {
+            0 => return Ok(()),
+            length => skipped += length,
+        }
+    }
+    let what = "more came than was asked for";
+    Err(io::Error::new(io::ErrorKind::InvalidData, what))
 }
 
 /// A way to start programs on one machine.

@@ -4,11 +4,15 @@
 use super::{
     Address, Canceller, RemoteProgram, Transport,
     quote::quote,
-    system::{end_group, set_nonblocking, wait_for},
+    skip_rest,
+    system::{end_group, set_blocking, wait_for},
 };
 use std::{
     io::{self, Read, Write},
-    os::{fd::AsRawFd, unix::process::CommandExt},
+    os::{
+        fd::{AsRawFd, RawFd},
+        unix::process::CommandExt,
+    },
     process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio},
     sync::{Arc, Mutex, PoisonError},
     thread,
@@ -70,7 +74,8 @@ impl Transport for RemoteCommand {
         else {
             return Err(io::Error::other("a pipe is missing"));
         };
-        set_nonblocking(stdin.as_raw_fd())?;
+        // A write waits for as long as the limit says.
+        set_blocking(stdin.as_raw_fd(), false)?;
         let stderr_end = Arc::new(Mutex::new(Vec::new()));
         let kept = stderr_end.clone();
         thread::Builder::new().spawn(move || keep_end(stderr, &kept))?;
@@ -79,6 +84,7 @@ impl Transport for RemoteCommand {
             child,
             stdin: Some(stdin),
             stdout,
+            is_blocking: true,
             limit,
             stderr_end,
         }))
@@ -90,6 +96,7 @@ struct PipedConnection {
     group: u32,
     stdin: Option<ChildStdin>,
     stdout: ChildStdout,
+    is_blocking: bool,
     limit: Duration,
     stderr_end: Arc<Mutex<Vec<u8>>>,
 }
@@ -106,7 +113,9 @@ fn keep_end(mut stderr: ChildStderr, stderr_end: &Mutex<Vec<u8>>) {
 
 impl Read for PipedConnection {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        wait_for(self.stdout.as_raw_fd(), false, self.limit)?;
+        if self.is_blocking {
+            wait_for(self.stdout.as_raw_fd(), false, self.limit)?;
+        }
         self.stdout.read(buffer)
     }
 }
@@ -116,7 +125,7 @@ impl Write for PipedConnection {
         let stdin = self.stdin.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
         loop {
             match stdin.write(bytes) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && self.is_blocking => {
                     wait_for(stdin.as_raw_fd(), true, self.limit)?
                 }
                 done => return done,
@@ -134,16 +143,23 @@ impl RemoteProgram for PipedConnection {
         self.limit = limit;
     }
 
+    fn set_blocking(&mut self, is_blocking: bool) -> io::Result<()> {
+        self.is_blocking = is_blocking;
+        set_blocking(self.stdout.as_raw_fd(), is_blocking)
+    }
+
+    fn awaited(&self, to_write: bool) -> Vec<(RawFd, bool)> {
+        let stdin = self.stdin.as_ref().filter(|_| to_write);
+        let stdin = stdin.map(|stdin| (stdin.as_raw_fd(), true));
+        [(self.stdout.as_raw_fd(), false)]
+            .into_iter()
+            .chain(stdin)
+            .collect()
+    }
+
     fn finish(&mut self) -> io::Result<()> {
         self.stdin = None;
-        let mut rest = Vec::new();
-        Read::by_ref(self).take(1).read_to_end(&mut rest)?;
-        if !rest.is_empty() {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                "more came than was asked for",
-            ));
-        }
+        skip_rest(self)?;
         let begin = Instant::now();
         loop {
             match self.child.try_wait()? {

@@ -8,15 +8,16 @@ use super::{
     Address, Canceller, RemoteProgram, Transport,
     known_hosts::{HostKeyStatus, KnownHosts, from_base64, to_base64},
     quote::quote,
+    skip_rest,
     ssh_config::HostSettings,
     system::{end_group, set_tcp_limits},
 };
-use ssh2::{Channel, HashType, HostKeyType, MethodType, Session};
+use ssh2::{BlockDirections, Channel, HashType, HostKeyType, MethodType, Session};
 use std::{
     io::{self, ErrorKind, Read, Write},
     net::{Shutdown, TcpStream, ToSocketAddrs},
     os::{
-        fd::{AsRawFd, OwnedFd},
+        fd::{AsRawFd, OwnedFd, RawFd},
         unix::{net::UnixStream, process::CommandExt},
     },
     path::{Path, PathBuf},
@@ -296,6 +297,13 @@ impl Socket {
         Ok(())
     }
 
+    fn descriptor(&self) -> RawFd {
+        match self {
+            Self::Tcp(stream) => stream.as_raw_fd(),
+            Self::Proxy(stream, _) => stream.as_raw_fd(),
+        }
+    }
+
     fn canceller(&self) -> io::Result<Canceller> {
         Ok(match self {
             Self::Tcp(stream) => {
@@ -325,7 +333,7 @@ struct SshConnection {
     channel: Channel,
     session: Session,
     canceller: Canceller,
-    #[expect(dead_code, reason = "it ends what it goes through when it is dropped")]
+    /// Ends what it goes through when it is dropped.
     line: Socket,
 }
 
@@ -359,16 +367,26 @@ impl RemoteProgram for SshConnection {
         self.session.set_timeout(milliseconds(limit));
     }
 
+    fn set_blocking(&mut self, is_blocking: bool) -> io::Result<()> {
+        self.session.set_blocking(is_blocking);
+        Ok(())
+    }
+
+    /// A write may also wait for what the other end sends: room in its window.
+    fn awaited(&self, to_write: bool) -> Vec<(RawFd, bool)> {
+        let socket = self.line.descriptor();
+        let is_full = matches!(
+            self.session.block_directions(),
+            BlockDirections::Outbound | BlockDirections::Both
+        );
+        let writable = (to_write && is_full).then_some((socket, true));
+        [(socket, false)].into_iter().chain(writable).collect()
+    }
+
     /// A status of 0 proves nothing by itself: libssh2 also returns it when none was received.
     fn finish(&mut self) -> io::Result<()> {
         self.channel.send_eof()?;
-        let mut rest = [0];
-        if self.channel.read(&mut rest)? != 0 {
-            return Err(io::Error::new(
-                ErrorKind::InvalidData,
-                "more came than was asked for",
-            ));
-        }
+        skip_rest(self)?;
         self.channel.wait_eof()?;
         self.channel.close()?;
         self.channel.wait_close()?;

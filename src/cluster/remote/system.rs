@@ -34,12 +34,43 @@ pub(super) fn wait_for(fd: RawFd, is_for_writing: bool, limit: Duration) -> io::
     }
 }
 
-/// Makes writes non-blocking.
-pub(super) fn set_nonblocking(fd: RawFd) -> io::Result<()> {
+/// Waits until one of some descriptors can be read or, where it says so, written, or until `limit`
+/// is over.
+pub fn wait_for_any(descriptors: &[(RawFd, bool)], limit: Duration) -> io::Result<()> {
+    let milliseconds = i32::try_from(limit.as_millis()).unwrap_or(i32::MAX);
+    let polled = |&(fd, to_write): &(RawFd, bool)| libc::pollfd {
+        fd,
+        events: if to_write {
+            libc::POLLOUT
+        } else {
+            libc::POLLIN
+        },
+        revents: 0,
+    };
+    let mut polled: Vec<libc::pollfd> = descriptors.iter().map(polled).collect();
+    let count = libc::nfds_t::try_from(polled.len()).unwrap_or_default();
+    // SAFETY: as many descriptors as are there, which live as long as the call.
+    let found = unsafe { libc::poll(polled.as_mut_ptr(), count, milliseconds) };
+    if found < 0 {
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+/// Makes reads or writes of a descriptor wait, or not.
+pub(super) fn set_blocking(fd: RawFd, is_blocking: bool) -> io::Result<()> {
     // SAFETY: reads and sets flags of a descriptor that the caller owns.
     let is_set = unsafe {
         let flags = libc::fcntl(fd, libc::F_GETFL);
-        flags >= 0 && libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK) == 0
+        let wanted = if is_blocking {
+            flags & !libc::O_NONBLOCK
+        } else {
+            flags | libc::O_NONBLOCK
+        };
+        flags >= 0 && libc::fcntl(fd, libc::F_SETFL, wanted) == 0
     };
     if is_set {
         Ok(())

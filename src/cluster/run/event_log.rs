@@ -193,7 +193,8 @@ pub fn transfer_kind(path: &str) -> &'static str {
     let has = |end: &str| name.ends_with(end);
     match directory {
         "slices" => "slices",
-        "map" if has(".runs") => "runs",
+        // The whole output of a map task is mostly runs.
+        "map" if has(".runs") || !name.contains('/') => "runs",
         "map" | "reduce" if has("words") => "words",
         "map" if has("/docs") || has("/files") => "docs",
         "number" => "targets",
@@ -203,6 +204,7 @@ pub fn transfer_kind(path: &str) -> &'static str {
         "part" => "parts",
         "index" | "ranges" => "index",
         "count" => "counts",
+        "rows" => "rows",
         "decide" => "fates",
         "write" => "cleaned",
         "plan.json" => "plan",

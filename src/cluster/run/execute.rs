@@ -15,8 +15,9 @@ use crate::{
     },
     commands::{
         BuildOptions, CountRange, Extract, ExtractOptions, LeaveOut, NoObserver, RunsOptions,
-        StepOptions, build_runs, commit_staged, count_range, extract_counted, extract_without,
-        finish_part, join_sets, number_documents, reduce_range, stage_base, stage_ranges,
+        StepOptions, TableShare, build_runs, commit_staged, count_range, extract_counted,
+        extract_counted_share, extract_without, finish_part, join_sets, number_documents,
+        reduce_range, stage_base, stage_ranges,
     },
     index::{Index, SegmentFiles},
     similar::Score,
@@ -24,6 +25,7 @@ use crate::{
 };
 use std::{
     env,
+    fs::File,
     io::{self, BufWriter, Write},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
@@ -194,11 +196,19 @@ impl TaskExecution<'_> {
                 };
                 count_range(&step, &self.path(index), &range, &output)
             }
+            TaskWork::Rows {
+                index,
+                counts,
+                options,
+                ..
+            } => self.rows(index, counts, options),
+            TaskWork::Table { rows, .. } if !rows.is_empty() => self.join_rows(rows),
             TaskWork::Table {
                 index,
                 counts,
                 options,
                 since,
+                ..
             } => self.table(index, counts, options, *since),
             TaskWork::Decide { index, slices } => {
                 self.cleaning()?
@@ -241,6 +251,40 @@ impl TaskExecution<'_> {
         };
         let settings = self.options().slice_settings(self.path(slice), self.copies);
         build_runs(&options, &runs, &settings, &self.output(), &mut NoObserver).map(drop)
+    }
+
+    /// Writes the rows of a share of the documents.
+    fn rows(&self, index: &str, counts: &[String], options: &TableOptions) -> Result<()> {
+        let number = self.task.number;
+        let buckets = self.plan.ranges[number].buckets();
+        let index = Index::open_range(&self.path(index), buckets, None)?;
+        let options = extract_options(options, None, self.options().memory);
+        let share = TableShare {
+            number,
+            of: self.plan.ranges.len(),
+        };
+        self.step().make_plain(&self.output(), |beside| {
+            let path = beside.join(ROWS);
+            let failed = |error| Error::io(path.display(), error);
+            let file = File::create(&path).map_err(failed)?;
+            let mut out = BufWriter::with_capacity(BUFFER_BYTES, file);
+            let counts = self.paths(counts);
+            extract_counted_share(&options, &counts, share, &index, &mut out, &mut |_, _| ())?;
+            out.flush().map_err(failed)?;
+            Ok(Vec::new())
+        })
+    }
+
+    /// Puts the rows of all shares together.
+    fn join_rows(&self, rows: &[String]) -> Result<()> {
+        write_atomically(&self.output(), |out| {
+            for path in self.paths(rows) {
+                let failed = |error| Error::io(path.display(), error);
+                let mut file = File::open(&path).map_err(failed)?;
+                io::copy(&mut file, out).map_err(failed)?;
+            }
+            Ok(())
+        })
     }
 
     fn table(
@@ -305,6 +349,9 @@ fn extract_options(table: &TableOptions, since: Option<u64>, memory_bytes: u64) 
         limits: Limits::new(1, memory_bytes),
     }
 }
+
+/// The file of a share of the table.
+const ROWS: &str = "rows";
 
 /// Many small records make few large writes.
 const BUFFER_BYTES: usize = 1 << 18;

@@ -52,6 +52,8 @@ pub struct Inventory {
     pub paths: Vec<String>,
     /// The numbers of tasks whose outputs are damaged: they run again even if nothing needs them.
     pub damaged: Vec<usize>,
+    /// The mark of the directory where it keeps files: machines with the same mark share it.
+    pub directory: Option<String>,
     /// The bytes that were sent to find this out.
     pub moved: u64,
 }
@@ -82,6 +84,12 @@ impl Transferred {
 pub trait Machines: Sync {
     /// Lists the machines, this one first.
     fn list(&self) -> Vec<Machine>;
+
+    /// Whether this machine collects what map tasks make, and hands it out: with little of it, many
+    /// hosts are served sooner in this way than by each other.
+    fn is_hub(&self) -> bool {
+        false
+    }
 
     /// Connects to a machine, and lists what it has.
     fn connect(&self, machine: usize) -> Result<Inventory, MachineError>;

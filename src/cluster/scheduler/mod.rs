@@ -89,7 +89,8 @@ pub fn run_on_machines(
     let slots: Vec<u32> = list.iter().map(|machine| machine.slots).collect();
     let (send, notices) = mpsc::channel();
     let schedule = Schedule::new(plan, &gather_needs(plan), list, options.retries)
-        .with_max_tasks(options.max_tasks);
+        .with_max_tasks(options.max_tasks)
+        .with_hub(machines.is_hub());
     let scheduler = Scheduler {
         plan,
         machines,
@@ -187,8 +188,7 @@ impl Scheduler<'_> {
     fn connected(&self, machine: usize, started: Instant, inventory: &Inventory) {
         let moved = Transferred::of(inventory.moved);
         self.log_transfer(machine, LOCAL, transfer_kind(PLAN_FILE), started, &moved);
-        self.schedule()
-            .connected(machine, &inventory.paths, &inventory.damaged);
+        self.schedule().connected(machine, inventory);
         let task_of = |path: &String| self.plan.tasks.iter().position(|task| task.output == *path);
         for task in inventory.paths.iter().filter_map(task_of) {
             self.send(RunNotice::Done(task));

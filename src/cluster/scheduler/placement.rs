@@ -154,7 +154,28 @@ impl Schedule {
         })
     }
 
-    /// The files that a store lacks, by the store that has them: hosts rather than this machine.
+    /// Whether two hosts keep files in one directory, so that nothing has to be copied.
+    fn is_near(&self, store: usize, other: usize) -> bool {
+        let directory = &self.states[store].directory;
+        directory.is_some() && *directory == self.states[other].directory
+    }
+
+    /// Whether a map task made a file.
+    fn is_of_map(&self, need: &Requirement) -> bool {
+        need.maker.is_some_and(|task| self.jobs[task].is_map)
+    }
+
+    /// Whether what a task needs of map tasks has been collected, if that is the way it goes: then
+    /// it is sent in one go.
+    fn is_collected(&self, job: &ScheduledTask) -> bool {
+        let is_here = |need: &Requirement| self.holders(need).any(|holder| holder == LOCAL);
+        let mut mapped = job.needs.iter().filter(|need| self.is_of_map(need));
+        !self.is_hub || mapped.all(is_here)
+    }
+
+    /// The files that a store lacks, by the store that has them: hosts that share its directory
+    /// first, then other hosts, then this machine; the other way round if this machine is the hub,
+    /// which collects outputs of map tasks as a whole.
     pub(super) fn missing<'n>(
         &self,
         store: usize,
@@ -165,12 +186,21 @@ impl Schedule {
             if self.holders(need).any(|holder| holder == store) {
                 continue;
             }
-            let Some(holder) = self.within_reach(need).max() else {
+            let holders = self.within_reach(need);
+            let rank = |other: usize| (self.is_near(store, other), self.is_hub && other == LOCAL);
+            let Some(holder) = holders.max_by_key(|&other| (rank(other), other)) else {
                 continue;
             };
+            let path = match need.maker {
+                Some(task) if self.is_hub && store == LOCAL && self.jobs[task].is_map => {
+                    &self.outputs[task]
+                }
+                _ => &need.path,
+            };
             match from.iter_mut().find(|(other, _)| *other == holder) {
-                Some((_, paths)) => paths.push(need.path.clone()),
-                None => from.push((holder, vec![need.path.clone()])),
+                Some((_, paths)) if paths.contains(path) => {}
+                Some((_, paths)) => paths.push(path.clone()),
+                None => from.push((holder, vec![path.clone()])),
             }
         }
         from
@@ -198,10 +228,12 @@ impl Schedule {
                 job.home == Some(machine)
             }
         };
-        let ours =
-            self.jobs.iter().zip(wanted).filter(|(job, wanted)| {
-                **wanted && is_ours(job) && job.assignment == Assignment::Free
-            });
+        let ours = self.jobs.iter().zip(wanted).filter(|(job, wanted)| {
+            **wanted
+                && is_ours(job)
+                && job.assignment == Assignment::Free
+                && (machine == LOCAL || self.is_collected(job))
+        });
         self.missing(store, ours.flat_map(|(job, _)| &job.needs))
             .into_iter()
             .next()

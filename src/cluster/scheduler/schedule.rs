@@ -5,8 +5,9 @@
 //! and no machine has it: the outputs of a lost host are made again only if a task still needs
 //! them.
 
-use super::scheduled_task::{
-    Assignment, Contact, MachineState, Requirement, ScheduledTask, maker_of,
+use super::{
+    machines::Inventory,
+    scheduled_task::{Assignment, Contact, MachineState, Requirement, ScheduledTask, maker_of},
 };
 use crate::cluster::plan::{Plan, Task, TaskKind};
 use std::{
@@ -94,6 +95,8 @@ pub struct Schedule {
     pub(super) retries: u32,
     /// The most tasks that run at a time.
     pub(super) max_tasks: usize,
+    /// See [`super::Machines::is_hub`].
+    pub(super) is_hub: bool,
     /// By task: the stores that have its output.
     pub(super) made: Vec<BTreeSet<usize>>,
     /// By path: the stores that have a copy of it.
@@ -153,6 +156,7 @@ impl Schedule {
                 .collect(),
             retries,
             max_tasks: usize::MAX,
+            is_hub: false,
             copies: HashMap::new(),
             forced: BTreeSet::new(),
             end: None,
@@ -168,6 +172,11 @@ impl Schedule {
         }
     }
 
+    /// Sets whether this machine hands out what map tasks make.
+    pub fn with_hub(self, is_hub: bool) -> Self {
+        Self { is_hub, ..self }
+    }
+
     pub fn end(&self) -> Option<&RunEnd> {
         self.end.as_ref()
     }
@@ -176,13 +185,15 @@ impl Schedule {
         &self.states[machine].machine
     }
 
-    /// A machine is connected, and has these outputs and inputs of tasks. `forced`: tasks that must
-    /// run in any case.
-    pub fn connected(&mut self, machine: usize, paths: &[String], forced: &[usize]) {
-        self.states[machine].contact = Contact::Alive;
-        self.states[machine].failures = 0;
-        self.received(self.states[machine].store, paths);
-        self.forced.extend(forced);
+    /// A machine is connected, and has these outputs and inputs of tasks; damaged ones must be made
+    /// again in any case.
+    pub fn connected(&mut self, machine: usize, inventory: &Inventory) {
+        let state = &mut self.states[machine];
+        state.contact = Contact::Alive;
+        state.failures = 0;
+        state.directory.clone_from(&inventory.directory);
+        self.received(self.states[machine].store, &inventory.paths);
+        self.forced.extend(&inventory.damaged);
         self.check_end();
     }
 

@@ -41,6 +41,7 @@ pub(super) struct ScheduledTask {
     /// The machines that lost it.
     pub(super) avoid: BTreeSet<usize>,
     pub(super) is_central: bool,
+    pub(super) is_map: bool,
     pub(super) home: Option<usize>,
     /// Its inputs are large and stay at its home from run to run: it waits for a slot there while
     /// the host lives.
@@ -58,6 +59,8 @@ pub(super) enum Contact {
 pub(super) struct MachineState {
     pub(super) machine: Machine,
     pub(super) store: usize,
+    /// The mark of its directory, see [`super::Inventory::directory`].
+    pub(super) directory: Option<String>,
     pub(super) contact: Contact,
     pub(super) failures: u32,
     pub(super) backoff_until: Option<Instant>,
@@ -79,6 +82,7 @@ impl ScheduledTask {
             losses: 0,
             avoid: BTreeSet::new(),
             is_central: kind.is_central(),
+            is_map: kind == TaskKind::Map,
             home: home.filter(|&home| home <= hosts),
             is_bound_to_home: kind == TaskKind::Count && plan.options.base.is_some(),
             bytes: task.bytes,
@@ -93,6 +97,7 @@ impl MachineState {
         Self {
             machine,
             store,
+            directory: None,
             contact: Contact::Unknown,
             failures: 0,
             backoff_until: None,

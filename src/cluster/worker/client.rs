@@ -2,26 +2,23 @@
 
 use crate::base::num::ToU64;
 use crate::base::setting::Setting;
-use crate::cluster::remote::{FrameKind, RemoteProgram, read_frame};
+use crate::cluster::remote::{FrameKind, RemoteProgram, write_frame};
 use crate::cluster::{
     worker::file_cache::FileCache,
-    worker::protocol::{
-        Conversation, ErrorCause, Message, Peer, TransferItem, find_hello, hello, push_frame,
-    },
-    worker::transfer::{TransferError, list, out_of_turn, receive_wanted, send_wanted},
+    worker::link::{Link, LinkChannel},
+    worker::protocol::{Conversation, ErrorCause, Message, Parcel, find_hello, hello},
+    worker::transfer::{Shelf, TransferError, out_of_turn, receive_wanted, send_wanted},
 };
 use std::{
-    io::{self, BufReader, Read, Write},
-    path::Path,
+    io::{self, BufReader, Read},
+    path::PathBuf,
+    sync::atomic::{AtomicU32, Ordering},
+    thread,
     time::{Duration, Instant},
 };
 
 /// The most bytes of shell output that are skipped before the first line of a worker.
 const NOISE_BYTES: usize = 64 << 10;
-
-/// A connection that was idle for longer is replaced: servers close connections whose other end
-/// does not answer.
-const STALE: Duration = Duration::from_secs(60);
 
 /// What the ssh program prints when a server closes the connection before authentication.
 const BUSY: [&str; 3] = [
@@ -30,16 +27,19 @@ const BUSY: [&str; 3] = [
     "Connection closed by",
 ];
 
+/// The pauses before attempts to connect, in milliseconds; each is extended by up to its length, as
+/// servers refuse many connections at once.
+const CONNECTS_MS: [u64; 5] = [0, 250, 500, 1000, 2000];
+
+/// One conversation with a worker.
 pub struct Client {
-    connection: BufReader<Box<dyn RemoteProgram>>,
+    channel: LinkChannel,
     pending: Vec<u8>,
-    /// When bytes last arrived.
-    heard: Instant,
 }
 
 impl Conversation for Client {
     fn send(&mut self, kind: FrameKind, payload: &[u8]) -> io::Result<()> {
-        push_frame(&mut self.pending, kind, payload)?;
+        write_frame(&mut self.pending, kind, self.channel.number(), payload)?;
         if self.pending.len() > 1 << 18 {
             self.flush()
         } else {
@@ -48,26 +48,53 @@ impl Conversation for Client {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        let connection = self.connection.get_mut();
-        connection
-            .write_all(&self.pending)
-            .and_then(|()| connection.flush())?;
+        self.channel.send(&self.pending)?;
         self.pending.clear();
         Ok(())
     }
 
     fn receive(&mut self, payload: &mut Vec<u8>) -> io::Result<FrameKind> {
-        loop {
-            let kind = read_frame(&mut self.connection, payload)?;
-            self.heard = Instant::now();
-            if kind != FrameKind::Beat {
-                return Ok(kind);
-            }
+        let frame = self.channel.receive()?;
+        if frame.kind == FrameKind::Close {
+            return Err(io::ErrorKind::UnexpectedEof.into());
         }
+        *payload = frame.payload;
+        Ok(frame.kind)
     }
 }
 
-impl Client {
+/// Connects, and tries again if the server seems to have too many connections. `attempts` counts
+/// them, to spread repeated attempts over time.
+pub fn connect_patiently<T>(
+    attempts: &AtomicU32,
+    mut connect: impl FnMut() -> io::Result<T>,
+) -> io::Result<T> {
+    let mut last = io::Error::from(io::ErrorKind::NotConnected);
+    for rest_ms in CONNECTS_MS {
+        // Multiples of the golden ratio are spread evenly.
+        let attempt = u64::from(attempts.fetch_add(1, Ordering::Relaxed));
+        thread::sleep(Duration::from_millis(
+            rest_ms + rest_ms * (attempt * 618 % 1000) / 1000,
+        ));
+        match connect() {
+            Err(error) if is_passing(&error) => last = error,
+            connected => return connected,
+        }
+    }
+    Err(last)
+}
+
+/// Whether the next attempt may succeed: OpenSSH refuses some connections when many come at once.
+fn is_passing(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::Interrupted
+    )
+}
+
+impl Link {
     /// Waits for the first line of a worker. `stall`: the longest silence from then on.
     ///
     /// An error of the kind `PermissionDenied` means that trying again is useless.
@@ -122,17 +149,18 @@ impl Client {
             );
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
         }
-        connection.get_mut().set_limit(stall);
-        Ok(Self {
-            connection,
-            pending: Vec::new(),
-            heard: Instant::now(),
-        })
+        let received = connection.buffer().to_vec();
+        Self::new(connection.into_inner(), received, stall)
     }
+}
 
-    /// Whether the connection was idle for so long that a server may have closed it.
-    pub fn is_stale(&self) -> bool {
-        self.heard.elapsed() > STALE
+impl Client {
+    /// Starts a conversation over a connection.
+    pub fn new(link: &Link) -> Self {
+        Self {
+            channel: link.open(),
+            pending: Vec::new(),
+        }
     }
 
     /// Sends a request and returns the answer.
@@ -165,9 +193,10 @@ impl Client {
         self.done()
     }
 
-    pub fn inventory(&mut self) -> Result<Vec<String>, TransferError> {
+    /// The files that the host has, and the mark of its directory.
+    pub fn inventory(&mut self) -> Result<(Vec<String>, Option<String>), TransferError> {
         match self.ask(&Message::Inventory)? {
-            Message::Have { paths } => Ok(paths),
+            Message::Have { paths, directory } => Ok((paths, directory)),
             _ => Err(out_of_turn()),
         }
     }
@@ -183,47 +212,53 @@ impl Client {
         }
     }
 
-    /// Copies a file or directory to the host. Returns the bytes sent.
-    pub fn put(&mut self, path: &str, keep: bool, source: &Path) -> Result<u64, TransferError> {
-        let items = list(source)?;
-        self.send_message(&Message::Put {
-            path: path.to_owned(),
-            items: items.clone(),
-            keep,
-        })?;
+    /// Copies paths to the host, all in one go. Returns the bytes sent.
+    pub fn put(&mut self, shelves: &[Shelf]) -> Result<u64, TransferError> {
+        let parcels = shelves.iter().map(|shelf| shelf.parcel.clone()).collect();
+        self.send_message(&Message::Put { parcels })?;
         // If a file changed meanwhile, the answer only repeats that error.
-        match send_wanted(self, source, &items) {
-            Err(TransferError::Damaged(what)) => {
+        match send_wanted(self, shelves) {
+            Err(fault @ (TransferError::Damaged(_) | TransferError::DamagedFiles(..))) => {
                 let _ = self.done();
-                Err(TransferError::Damaged(what))
+                Err(fault)
             }
             sent => sent.and_then(|_| self.done()),
         }
     }
 
-    /// Lists the files of a path on the host, which then waits for the names of the wanted ones.
-    pub fn items(&mut self, path: &str, keep: bool) -> Result<Vec<TransferItem>, TransferError> {
-        match self.ask(&Message::Get {
-            path: path.to_owned(),
+    /// Lists the files of paths on the host, which then waits for the numbers of the wanted ones.
+    fn parcels(&mut self, paths: &[String], keep: bool) -> Result<Vec<Parcel>, TransferError> {
+        let request = Message::Get {
+            paths: paths.to_vec(),
             keep,
-        })? {
-            Message::Items { items } => Ok(items),
+        };
+        match self.ask(&request)? {
+            Message::Items { parcels }
+                if parcels.iter().map(|parcel| &parcel.path).eq(paths.iter()) =>
+            {
+                Ok(parcels)
+            }
             _ => Err(out_of_turn()),
         }
     }
 
-    /// Copies a path from the host. Returns the bytes received, and the list of its files.
+    /// Copies paths from the host, each to its target, all in one go. `keep`: the host keeps them
+    /// for later runs. Returns the bytes received, and the lists of files.
     pub fn get(
         &mut self,
-        path: &str,
+        paths: &[String],
+        targets: &[PathBuf],
         keep: bool,
-        target: &Path,
         cache: Option<&FileCache>,
-    ) -> Result<(u64, Vec<TransferItem>), TransferError> {
-        let items = self.items(path, keep)?;
-        let received = receive_wanted(self, target, &items, cache);
-        match received {
-            Ok(bytes) => self.done().map(|_| (bytes, items)),
+    ) -> Result<(u64, Vec<Shelf>), TransferError> {
+        let parcels = self.parcels(paths, keep)?;
+        let shelves: Vec<Shelf> = parcels
+            .into_iter()
+            .zip(targets.iter().cloned())
+            .map(|(parcel, root)| Shelf { root, parcel })
+            .collect();
+        match receive_wanted(self, &shelves, cache) {
+            Ok(bytes) => self.done().map(|_| (bytes, shelves)),
             Err(TransferError::Disconnected(what)) => Err(TransferError::Disconnected(what)),
             Err(fault) => {
                 // After one more answer the connection can be used again.
@@ -233,58 +268,35 @@ impl Client {
         }
     }
 
-    pub fn fetch(
-        &mut self,
-        peer: Peer,
-        paths: &[String],
-        keep: bool,
-    ) -> Result<u64, TransferError> {
-        self.order(&Message::Fetch {
-            peer,
-            paths: paths.to_vec(),
-            keep,
-        })
-    }
-
     /// Receives the answer that follows relayed data.
     pub fn finish_transfer(&mut self) -> Result<u64, TransferError> {
         self.done()
     }
-
-    /// Sets the longest silence from now on.
-    pub fn set_limit(&mut self, limit: Duration) {
-        self.connection.get_mut().set_limit(limit);
-    }
-
-    /// Says goodbye, and waits for the worker to end.
-    pub fn disconnect(mut self) -> io::Result<()> {
-        self.send_message(&Message::Bye)?;
-        match self.receive_message()? {
-            Message::Bye => self.connection.get_mut().finish(),
-            _ => Err(io::ErrorKind::InvalidData.into()),
-        }
-    }
 }
 
-/// Relays a path from one worker to another without storing it. Returns the bytes sent.
+/// Relays paths from one worker to another without storing them; each with whether its files stay
+/// there. Returns the bytes sent.
 pub fn relay(
     from: &mut Client,
     to: &mut Client,
-    path: &str,
-    keep: bool,
+    paths: &[(String, bool)],
 ) -> Result<u64, (bool, TransferError)> {
     // Which of the two failed: the source or the target.
     let (source, sink) = (
         |fault: TransferError| (true, fault),
         |fault: TransferError| (false, fault),
     );
-    let items = from.items(path, false).map_err(source)?;
-    let request = Message::Put {
-        path: path.to_owned(),
-        items: items.clone(),
-        keep,
-    };
-    let numbers = match to.ask(&request) {
+    let names: Vec<String> = paths.iter().map(|(path, _)| path.clone()).collect();
+    let mut parcels = from.parcels(&names, false).map_err(source)?;
+    for (parcel, (_, keep)) in parcels.iter_mut().zip(paths) {
+        parcel.keep = *keep;
+    }
+    let sizes: Vec<u64> = parcels
+        .iter()
+        .flat_map(|parcel| &parcel.items)
+        .map(|item| item.bytes)
+        .collect();
+    let numbers = match to.ask(&Message::Put { parcels }) {
         Ok(Message::Want { numbers }) => numbers,
         other => {
             let _ = from.send_message(&Message::Want {
@@ -294,11 +306,7 @@ pub fn relay(
             return Err(sink(other.err().unwrap_or_else(out_of_turn)));
         }
     };
-    let mut left: u64 = numbers
-        .iter()
-        .filter_map(|&number| items.get(number))
-        .map(|item| item.bytes)
-        .sum();
+    let mut left: u64 = numbers.iter().filter_map(|&number| sizes.get(number)).sum();
     from.send_message(&Message::Want { numbers })
         .map_err(|error| source(error.into()))?;
     let mut payload = Vec::new();
@@ -312,10 +320,8 @@ pub fn relay(
             // The source is damaged: the target drops what it has received.
             to.flush().map_err(|error| sink(error.into()))?;
             let _ = to.finish_transfer();
-            let _ = from.finish_transfer();
-            return Err(source(TransferError::Damaged(format!(
-                "{path}: is not whole there"
-            ))));
+            let fault = from.finish_transfer().err();
+            return Err(source(fault.unwrap_or_else(out_of_turn)));
         }
         left = left.saturating_sub(payload.len().to_u64());
     }
@@ -324,6 +330,7 @@ pub fn relay(
     to.finish_transfer().map_err(|fault| match fault {
         // The target received other bytes than the source announced.
         TransferError::Reported(ErrorCause::Source, what) => source(TransferError::Damaged(what)),
+        fault @ TransferError::DamagedFiles(..) => source(fault),
         fault => sink(fault),
     })
 }

@@ -22,8 +22,8 @@ use crate::cluster::{
     run::output_state::{OutputState, output_state},
     scheduler::Inventory,
     worker::file_cache::FileCache,
-    worker::protocol::TransferItem,
-    worker::transfer::{TransferError, below, list},
+    worker::protocol::{Parcel, TransferItem},
+    worker::transfer::{Shelf, TransferError, below, checksum_of, list},
 };
 use std::{
     collections::BTreeSet,
@@ -32,6 +32,9 @@ use std::{
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
+
+/// The file with the mark of a directory.
+const DIRECTORY_ID: &str = "directory.id";
 
 /// The files of a run on a host.
 pub struct HostStore {
@@ -69,6 +72,68 @@ impl HostStore {
     /// The files that stay for later runs, unless the run's own directory is used.
     pub fn cache(&self) -> Option<&FileCache> {
         self.cache.as_ref()
+    }
+
+    /// The mark of the directory of the host, which is written once: hosts that find the same mark
+    /// share the directory, as with homes on NFS. None where the directory of the run is used.
+    ///
+    /// A mark may also have been copied with a home, so files of another host are looked for before
+    /// they are relied on.
+    pub fn directory_id(&self) -> Result<Option<String>> {
+        let Some(directory) = self.root.parent().filter(|_| !self.is_run) else {
+            return Ok(None);
+        };
+        let path = directory.join(DIRECTORY_ID);
+        let failed = |error| Error::io(path.display(), error);
+        if !path.exists() {
+            // The file appears whole, and the first one stays.
+            let beside = tempfile::NamedTempFile::new_in(directory).map_err(failed)?;
+            let name = beside.path().file_name().unwrap_or_default();
+            let mark = format!("{}{}", name.to_string_lossy(), std::process::id());
+            fs::write(beside.path(), mark).map_err(failed)?;
+            match fs::hard_link(beside.path(), &path) {
+                Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+                    return Err(failed(error));
+                }
+                _ => {}
+            }
+        }
+        fs::read_to_string(&path).map(Some).map_err(failed)
+    }
+
+    /// The files that another host with the same directory has of the run.
+    pub fn neighbour(&self, run: &str) -> Result<Self, TransferError> {
+        let directory = self.root.parent().unwrap_or(Path::new(""));
+        Ok(Self {
+            root: below(directory, run)?,
+            is_run: false,
+            cache: None,
+        })
+    }
+
+    /// Links to a path of a neighbour, after checking that it is whole.
+    pub fn link(&self, neighbour: &Self, path: &str, keep: bool) -> Result<(), TransferError> {
+        let (place, items) = neighbour.items(path)?;
+        let target = self.target(path)?;
+        remove(&target)?;
+        for item in &items {
+            let join = |root: &Path| match item.path.as_str() {
+                "" => Ok(root.to_owned()),
+                path => below(root, path),
+            };
+            let (from, to) = (join(&place)?, join(&target)?);
+            let is_whole =
+                checksum_of(&from).is_ok_and(|(bytes, sum)| bytes == item.bytes && sum == item.sum);
+            make_parent(&to)?;
+            if !is_whole || fs::hard_link(&from, &to).is_err() {
+                remove(&target)?;
+                return Err(TransferError::Damaged(format!(
+                    "{}: is not whole",
+                    from.display()
+                )));
+            }
+        }
+        self.brought(path, &items, keep)
     }
 
     /// Reads the plan.
@@ -139,6 +204,23 @@ impl HostStore {
         }
         let items = list(&place)?;
         Ok((place, items))
+    }
+
+    /// Paths that are here, each with its files, to be sent. `keep`: where they go, also for later
+    /// runs.
+    pub fn shelves(&self, paths: &[String], keep: bool) -> Result<Vec<Shelf>, TransferError> {
+        let shelf = |path: &String| {
+            let (root, items) = self.items(path).map_err(|fault| match fault {
+                TransferError::Damaged(what) => {
+                    TransferError::DamagedFiles(vec![path.clone()], what)
+                }
+                fault => fault,
+            })?;
+            let path = path.clone();
+            let parcel = Parcel { path, items, keep };
+            Ok(Shelf { root, parcel })
+        };
+        paths.iter().map(shelf).collect()
     }
 
     /// Records the files that were received. `keep`: also for later runs.

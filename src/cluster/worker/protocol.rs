@@ -2,15 +2,16 @@
 //!
 //! The worker starts with a line of text, [`hello`]; readers skip anything that a shell prints before it.
 //! Then both ends send frames: messages are JSON, files are frames of data, and the worker sends
-//! signs of life. Each request has one answer.
+//! signs of life. Each frame belongs to a channel, which is a conversation of its own: each request
+//! has one answer there.
 
-use crate::cluster::remote::{FrameKind, write_frame};
+use crate::cluster::remote::FrameKind;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::io;
 
 const MAGIC: &str = "dedup-shard-worker";
 /// Raised when a message changes.
-const PROTOCOL: u32 = 3;
+const PROTOCOL: u32 = 4;
 /// The most bytes of a file in one frame.
 pub const DATA_BYTES: usize = 256 << 10;
 
@@ -33,7 +34,16 @@ pub struct TransferItem {
     pub sum: String,
 }
 
-/// A worker on another host that has files.
+/// A path that is copied, and its files.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parcel {
+    pub path: String,
+    pub items: Vec<TransferItem>,
+    /// Whether the files also stay for later runs.
+    pub keep: bool,
+}
+
+/// A worker on another host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Peer {
     pub name: String,
@@ -55,6 +65,8 @@ pub enum ErrorCause {
     Source,
     /// The other host cannot be reached from this one.
     Peer,
+    /// The host that was to receive files cannot take them.
+    Target,
     Failed,
 }
 
@@ -68,12 +80,9 @@ pub enum Message {
     Programs {
         names: Vec<String>,
     },
-    /// Receive a path; `keep`: also for later runs. Answered with `want`, then after the data with
-    /// `done`.
+    /// Receive paths. Answered with `want`, then after the data with `done`.
     Put {
-        path: String,
-        items: Vec<TransferItem>,
-        keep: bool,
+        parcels: Vec<Parcel>,
     },
     /// Receive the documents of a task: for each `document` and its data; then `end`.
     Stage {
@@ -84,13 +93,31 @@ pub enum Message {
         bytes: u64,
     },
     End,
-    /// Send a path. Answered with `items`; `want` follows, and then the data.
+    /// Send paths. Answered with `items`; `want` follows, and then the data. `keep`: also keep
+    /// their files for later runs.
     Get {
-        path: String,
+        paths: Vec<String>,
         keep: bool,
+    },
+    /// Link to these paths of another host, which keeps its files of the run in the directory `run`
+    /// beside those of this one.
+    Link {
+        run: String,
+        paths: Vec<String>,
+        keep: bool,
+    },
+    /// Connect to another host, unless this was done.
+    Meet {
+        peer: Peer,
     },
     /// Copy these paths from another host.
     Fetch {
+        peer: Peer,
+        paths: Vec<String>,
+        keep: bool,
+    },
+    /// Copy these paths to another host.
+    Push {
         peer: Peer,
         paths: Vec<String>,
         keep: bool,
@@ -107,18 +134,20 @@ pub enum Message {
         bytes: u64,
         seconds: u64,
     },
-    Bye,
 
     // Answers.
+    /// `directory`: see [`super::HostStore::directory_id`].
     Have {
         paths: Vec<String>,
+        directory: Option<String>,
     },
     Lack {
         names: Vec<String>,
     },
     Items {
-        items: Vec<TransferItem>,
+        parcels: Vec<Parcel>,
     },
+    /// The places of the wanted files among those of all paths.
     Want {
         numbers: Vec<usize>,
     },
@@ -176,7 +205,7 @@ pub trait Conversation {
         let mut payload = Vec::new();
         match self.receive(&mut payload)? {
             FrameKind::Message => parse(&payload),
-            FrameKind::Data | FrameKind::Beat => Err(io::Error::new(
+            FrameKind::Data | FrameKind::Beat | FrameKind::Close => Err(io::Error::new(
                 io::ErrorKind::InvalidData,
                 "data came where a message was due",
             )),
@@ -191,9 +220,4 @@ pub fn parse<M: DeserializeOwned>(payload: &[u8]) -> io::Result<M> {
             format!("not a message: {error}"),
         )
     })
-}
-
-/// Appends a frame to a buffer.
-pub fn push_frame(out: &mut Vec<u8>, kind: FrameKind, payload: &[u8]) -> io::Result<()> {
-    write_frame(out, kind, payload)
 }

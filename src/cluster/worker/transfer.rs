@@ -3,7 +3,9 @@
 use crate::base::num::{ToU64, ToUsize};
 use crate::cluster::{
     worker::file_cache::FileCache,
-    worker::protocol::{Conversation, DATA_BYTES, ErrorCause, Message, TransferItem, parse},
+    worker::protocol::{
+        Conversation, DATA_BYTES, ErrorCause, Message, Parcel, TransferItem, parse,
+    },
 };
 use crate::{
     base::{
@@ -114,25 +116,56 @@ fn item_path(root: &Path, item: &TransferItem) -> Result<PathBuf, TransferError>
     }
 }
 
+/// A parcel, and where it is or goes at this end.
+pub struct Shelf {
+    pub root: PathBuf,
+    pub parcel: Parcel,
+}
+
+impl Shelf {
+    /// Whether the path is a file; else it is a directory.
+    fn is_file(&self) -> bool {
+        matches!(&self.parcel.items[..], [item] if item.path.is_empty())
+    }
+}
+
+/// All files of some parcels, each with its parcel.
+fn all_items(shelves: &[Shelf]) -> Vec<(&Shelf, &TransferItem)> {
+    let of_shelf = |shelf| Shelf::items(shelf).map(move |item| (shelf, item));
+    shelves.iter().flat_map(of_shelf).collect()
+}
+
+impl Shelf {
+    fn items(&self) -> impl Iterator<Item = &TransferItem> {
+        self.parcel.items.iter()
+    }
+
+    /// An error of the source of one of its files.
+    fn damaged(&self, what: String) -> TransferError {
+        TransferError::DamagedFiles(vec![self.parcel.path.clone()], what)
+    }
+}
+
 /// Sends the files that the other end wants. Returns the bytes sent.
 ///
 /// If a file has changed, the other end gets an error instead, and discards what it has received.
-pub fn send_wanted(
-    peer: &mut dyn Conversation,
-    root: &Path,
-    items: &[TransferItem],
-) -> Result<u64, TransferError> {
+pub fn send_wanted(peer: &mut dyn Conversation, shelves: &[Shelf]) -> Result<u64, TransferError> {
     let numbers = match peer.receive_message()? {
         Message::Want { numbers } => numbers,
         Message::Error { cause, what, .. } => return Err(TransferError::Reported(cause, what)),
         _ => return Err(out_of_turn()),
     };
+    let items = all_items(shelves);
     let mut bytes = 0;
     for number in numbers {
-        let item = items.get(number).ok_or_else(out_of_turn)?;
-        if let Err(what) = send_file(peer, &item_path(root, item)?, item.bytes)? {
-            peer.send_message(&Message::error(ErrorCause::Source, what.clone()))?;
-            return Err(TransferError::Damaged(what));
+        let (shelf, item) = items.get(number).ok_or_else(out_of_turn)?;
+        if let Err(what) = send_file(peer, &item_path(&shelf.root, item)?, item.bytes)? {
+            peer.send_message(&Message::Error {
+                cause: ErrorCause::Source,
+                what: what.clone(),
+                paths: vec![shelf.parcel.path.clone()],
+            })?;
+            return Err(shelf.damaged(what));
         }
         bytes += item.bytes;
     }
@@ -166,100 +199,110 @@ pub fn send_file(
     Ok(Ok(()))
 }
 
-/// Requests the files that are not cached, and makes `target` of all files. Returns the bytes
-/// received.
+/// Requests the files that are not cached, and makes the paths of all of them, or none. Returns the
+/// bytes received.
 pub fn receive_wanted(
     peer: &mut dyn Conversation,
-    target: &Path,
-    items: &[TransferItem],
+    shelves: &[Shelf],
     cache: Option<&FileCache>,
 ) -> Result<u64, TransferError> {
-    let mut has_asked = false;
-    let received = receive_beside(peer, target, items, cache, &mut has_asked);
+    let mut receiver = Receiver {
+        peer,
+        shelves,
+        cache,
+        beside: Vec::new(),
+        has_asked: false,
+    };
+    let received = receiver.receive();
+    let Receiver {
+        beside, has_asked, ..
+    } = receiver;
     if !has_asked {
         // The other end waits for an answer.
         peer.send_message(&Message::Want {
             numbers: Vec::new(),
         })?;
     }
+    // What was not renamed is not wanted.
+    beside.iter().for_each(|path| drop(fs::remove_file(path)));
     received
 }
 
-fn receive_beside(
-    peer: &mut dyn Conversation,
-    target: &Path,
-    items: &[TransferItem],
-    cache: Option<&FileCache>,
-    has_asked: &mut bool,
-) -> Result<u64, TransferError> {
-    if let Some(parent) = target.parent() {
-        fs::create_dir_all(parent).map_err(|error| Error::io(parent.display(), error))?;
-    }
-    if let [item] = items
-        && item.path.is_empty()
-    {
-        let mut beside = target.as_os_str().to_owned();
-        beside.push(format!(".tmp-{}", std::process::id()));
-        let beside = PathBuf::from(beside);
-        let done = receive_into(peer, &beside, items, cache, has_asked);
-        let renamed = done.and_then(|bytes| {
-            fs::rename(&beside, target).map_err(|error| Error::io(target.display(), error))?;
-            Ok(bytes)
-        });
-        return renamed.inspect_err(|_| drop(fs::remove_file(&beside)));
-    }
-    // Errors that do not concern the directory are passed on outside.
-    let mut fault = None;
-    let done = atomic_dir::create_unsynced(target, |beside| {
-        receive_into(peer, beside, items, cache, has_asked).map_err(|failed| match failed {
-            TransferError::Local(error) => error,
-            other => {
-                fault = Some(other);
-                Error::ClosedPipe
-            }
-        })
-    });
-    done.map_err(|error| fault.unwrap_or(TransferError::Local(error)))
+struct Receiver<'r> {
+    peer: &'r mut dyn Conversation,
+    shelves: &'r [Shelf],
+    cache: Option<&'r FileCache>,
+    /// Where each path is made before it is renamed.
+    beside: Vec<PathBuf>,
+    has_asked: bool,
 }
 
-fn receive_into(
-    peer: &mut dyn Conversation,
-    root: &Path,
-    items: &[TransferItem],
-    cache: Option<&FileCache>,
-    has_asked: &mut bool,
-) -> Result<u64, TransferError> {
-    let mut numbers = Vec::new();
-    for (number, item) in items.iter().enumerate() {
-        let path = item_path(root, item)?;
-        if let Some(parent) = path.parent() {
+impl Receiver<'_> {
+    /// Makes one path after the other beside its place, then receives all, then renames them.
+    fn receive(&mut self) -> Result<u64, TransferError> {
+        let Some(shelf) = self.shelves.get(self.beside.len()) else {
+            return self.receive_files();
+        };
+        if let Some(parent) = shelf.root.parent() {
             fs::create_dir_all(parent).map_err(|error| Error::io(parent.display(), error))?;
         }
-        if !cache.is_some_and(|cache| cache.give(item, &path)) {
-            numbers.push(number);
+        if shelf.is_file() {
+            let mut beside = shelf.root.as_os_str().to_owned();
+            beside.push(format!(".tmp-{}", std::process::id()));
+            let beside = PathBuf::from(beside);
+            self.beside.push(beside.clone());
+            let bytes = self.receive()?;
+            let failed = |error| Error::io(shelf.root.display(), error);
+            fs::rename(&beside, &shelf.root).map_err(failed)?;
+            return Ok(bytes);
         }
+        // Errors that do not concern the directory are passed on outside.
+        let mut fault = None;
+        let done = atomic_dir::create_unsynced(&shelf.root, |beside| {
+            self.beside.push(beside.to_owned());
+            self.receive().map_err(|failed| match failed {
+                TransferError::Local(error) => error,
+                other => {
+                    fault = Some(other);
+                    Error::ClosedPipe
+                }
+            })
+        });
+        done.map_err(|error| fault.unwrap_or(TransferError::Local(error)))
     }
-    *has_asked = true;
-    peer.send_message(&Message::Want {
-        numbers: numbers.clone(),
-    })?;
-    let (mut bytes, mut machine_error) = (0, None);
-    for item in numbers.iter().filter_map(|&number| items.get(number)) {
-        let path = item_path(root, item)?;
-        // Data under way must be received, even if there is no room for it.
-        match receive_file(peer, &path, item.bytes)? {
-            Ok(sum) if sum == item.sum => {}
-            Ok(_) => drop(machine_error.get_or_insert_with(|| {
-                TransferError::Damaged(format!(
-                    "{}: what came does not match its checksum",
-                    item.path
-                ))
-            })),
-            Err(error) => drop(machine_error.get_or_insert(TransferError::Local(error))),
+
+    fn receive_files(&mut self) -> Result<u64, TransferError> {
+        let mut wanted = Vec::new();
+        let items = self.shelves.iter().zip(&self.beside);
+        let items = items.flat_map(|(shelf, root)| shelf.items().map(move |it| (shelf, root, it)));
+        for (number, (shelf, root, item)) in items.enumerate() {
+            let path = item_path(root, item)?;
+            if let Some(parent) = path.parent() {
+                fs::create_dir_all(parent).map_err(|error| Error::io(parent.display(), error))?;
+            }
+            if !self.cache.is_some_and(|cache| cache.give(item, &path)) {
+                wanted.push((number, shelf, item, path));
+            }
         }
-        bytes += item.bytes;
+        self.has_asked = true;
+        self.peer.send_message(&Message::Want {
+            numbers: wanted.iter().map(|(number, ..)| *number).collect(),
+        })?;
+        let (mut bytes, mut fault) = (0, None);
+        for (_, shelf, item, path) in wanted {
+            // Data under way must be received, even if there is no room for it.
+            match receive_file(self.peer, &path, item.bytes)? {
+                Ok(sum) if sum == item.sum => {}
+                Ok(_) => drop(fault.get_or_insert_with(|| {
+                    let what = "what came does not match its checksum";
+                    shelf.damaged(format!("{}: {what}", shelf.parcel.path))
+                })),
+                Err(error) => drop(fault.get_or_insert(TransferError::Local(error))),
+            }
+            bytes += item.bytes;
+        }
+        fault.map_or(Ok(bytes), Err)
     }
-    machine_error.map_or(Ok(bytes), Err)
 }
 
 /// Receives the announced number of bytes into a file, and returns their checksum. The inner error
@@ -284,11 +327,16 @@ pub fn receive_file(
             }
             FrameKind::Message => {
                 return Err(match parse(&payload)? {
+                    Message::Error {
+                        cause: ErrorCause::Source,
+                        what,
+                        paths,
+                    } if !paths.is_empty() => TransferError::DamagedFiles(paths, what),
                     Message::Error { cause, what, .. } => TransferError::Reported(cause, what),
                     _ => out_of_turn(),
                 });
             }
-            FrameKind::Data | FrameKind::Beat => return Err(out_of_turn()),
+            FrameKind::Data | FrameKind::Beat | FrameKind::Close => return Err(out_of_turn()),
         }
     }
     Ok(file.map(|_| format!("{:032x}", sum.digest128())))

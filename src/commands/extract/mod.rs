@@ -32,6 +32,7 @@ pub use wanted_pairs::{NewDocuments, WantedPairs};
 use crate::{
     base::{
         error::{Error, Result},
+        ids::DocNo,
         parallel::Limits,
     },
     blot::select,
@@ -291,6 +292,39 @@ pub fn extract_counted(
     out: &mut impl Write,
     progress: &mut Progress<'_>,
 ) -> Result<()> {
+    extract_counted_share(options, counts, TableShare::WHOLE, index, out, progress)
+}
+
+/// One of several equal shares of the documents of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TableShare {
+    /// The number of the share, from 0.
+    pub number: usize,
+    /// The number of shares.
+    pub of: usize,
+}
+
+impl TableShare {
+    /// All documents.
+    pub const WHOLE: Self = Self { number: 0, of: 1 };
+
+    /// The documents of the share, of so many.
+    fn documents(self, all: usize) -> Vec<DocNo> {
+        let start = |number: usize| number * all / self.of.max(1);
+        let documents = start(self.number)..start(self.number + 1);
+        documents.map(DocNo::from_index).collect()
+    }
+}
+
+/// The same for a share of the documents: all shares in order are the table.
+pub fn extract_counted_share(
+    options: &ExtractOptions,
+    counts: &[PathBuf],
+    share: TableShare,
+    index: &Index,
+    out: &mut impl Write,
+    progress: &mut Progress<'_>,
+) -> Result<()> {
     let (top, rows) = match options.what {
         Extract::Table { top, rows } => (top, rows),
         Extract::TableSince { .. } if options.common.counts() => {
@@ -304,8 +338,15 @@ pub fn extract_counted(
             )));
         }
     };
-    LeaveOut::default().put_header(options, index, out)?;
+    if share.number == 0 {
+        LeaveOut::default().put_header(options, index, out)?;
+    }
     let (view, max_df) = (View::by_id(index)?, options.common.max_df());
+    let documents = share.documents(view.documents());
+    let mut is_wanted = vec![false; view.contents().len()];
+    for &document in &documents {
+        is_wanted[view.content_of(document).index()] = true;
+    }
     let measure = Measure {
         score: Score::Inclusion,
         threshold: options.threshold,
@@ -315,6 +356,7 @@ pub fn extract_counted(
         &view,
         &index.manifest.checksum(),
         counts,
+        &|content| is_wanted[content.index()],
         &measure,
         max_df.unwrap_or(u64::MAX),
         options.limits.memory_bytes / 2,
@@ -328,7 +370,10 @@ pub fn extract_counted(
         },
         counted,
     );
-    table::write_table(&discovery, top, rows, out, progress)
+    if share.number == 0 {
+        table::put_head(&discovery, rows, out)?;
+    }
+    table::write_table(&discovery, Some(&documents), top, rows, out, progress)
 }
 
 /// Writes every pair with the passages that it shares; a table has a row for each passage. Returns
@@ -395,7 +440,7 @@ fn extract_from(
             pairs::write_pairs(&discovery(index, &view)?, format, out, progress)
         }
         Extract::Table { top, rows } => {
-            table::write_table(&discovery(index, &view)?, top, rows, out, progress)
+            table::write_table(&discovery(index, &view)?, None, top, rows, out, progress)
         }
         Extract::TableSince { .. }
             if options.common.counts() && without.text.is_empty() && without.pairs.is_empty() =>

@@ -127,6 +127,8 @@ pub(super) struct RowWriter<'d, B> {
     /// If set: no document has more rows, and they are of the neighbours that share most.
     max_rows: Option<usize>,
     put_rows: &'d PutRows<'d, B>,
+    /// If set: only the rows of these documents, which ascend.
+    listed: Option<&'d [DocNo]>,
     /// Written buffers are used again: where each document has many rows, fresh memory would cost
     /// more than the rows.
     spare: Mutex<Vec<B>>,
@@ -142,8 +144,14 @@ impl<'d, B: RowBuffer> RowWriter<'d, B> {
             discovery,
             max_rows,
             put_rows,
+            listed: None,
             spare: Mutex::default(),
         }
+    }
+
+    /// Restricts it to these documents, if any are given.
+    pub fn with_documents(self, listed: Option<&'d [DocNo]>) -> Self {
+        Self { listed, ..self }
     }
 
     /// Rows are made in parallel, except for those of documents that have too many to be kept.
@@ -160,13 +168,24 @@ impl<'d, B: RowBuffer> RowWriter<'d, B> {
         let work = |document: DocNo, neighbours: &Arc<[Neighbour]>, block: &mut RowBlock<B>| {
             self.add(document, neighbours, block, max_bytes);
         };
-        let all = self.discovery.view.documents().to_u64();
+        let all = self
+            .listed
+            .map_or(self.discovery.view.documents(), <[_]>::len);
+        let all = all.to_u64();
         let mut documents = 0;
         let sink = |block: RowBlock<B>| {
             documents += block.documents;
             progress(documents, all);
             self.emit_block(block, &mut emit)
         };
+        if let Some(listed) = self.listed {
+            let orders = self.max_rows.map(|most| self.discovery.orders(most));
+            let orders = orders.unwrap_or_default();
+            let weight = RowBlock::weight;
+            return self
+                .discovery
+                .for_each_listed(listed, &orders, work, weight, sink);
+        }
         match self.max_rows {
             Some(most) => self
                 .discovery

@@ -52,13 +52,15 @@ pub struct PairCounts {
 }
 
 impl PairCounts {
-    /// Adds up the counts of all ranges, and keeps the pairs that can reach the threshold.
+    /// Adds up the counts of all ranges, and keeps the pairs that can reach the threshold, as far as
+    /// they are of `wanted` contents.
     ///
     /// Memory: about half of `memory_bytes`, and some 16 bytes per content.
     pub fn read(
         view: &View<'_>,
         index: &str,
         files: &[PathBuf],
+        wanted: &dyn Fn(ContentNo) -> bool,
         measure: &Measure,
         max_df: u64,
         memory_bytes: u64,
@@ -75,6 +77,7 @@ impl PairCounts {
         let long_sets = long_sets(&files)?;
         let filter = ReachablePairs {
             view,
+            wanted,
             measure,
             ignored_blots: &ignored_blots,
             long_blots: blots_in_sets(&long_sets, contents),
@@ -117,6 +120,7 @@ impl PairCounts {
 /// Selects the pairs that can reach the threshold.
 struct ReachablePairs<'a> {
     view: &'a View<'a>,
+    wanted: &'a dyn Fn(ContentNo) -> bool,
     measure: &'a Measure,
     ignored_blots: &'a [u32],
     /// For each content: the number of its blots in long sets.
@@ -150,7 +154,7 @@ impl ReachablePairs<'_> {
         let bucket_of = |content: ContentNo| content.index() * BUCKETS / contents.max(1);
         add_up(files, |content, partner, shared| {
             for [one, other] in [[content, partner], [partner, content]] {
-                if self.can_reach(one, other, shared) {
+                if (self.wanted)(one) && self.can_reach(one, other, shared) {
                     let pair = u64::from(one.get()) << 32 | u64::from(other.get());
                     buckets.push(bucket_of(one), [pair, shared.into()]);
                 }

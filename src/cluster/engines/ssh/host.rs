@@ -1,22 +1,18 @@
-//! A host of a run and the connections to its workers: one for each slot, one for what it receives,
-//! one for what it sends.
+//! A host of a run and the connection to its worker. It carries a conversation for each slot, one
+//! for what the host receives, and one for what it sends.
 
 use crate::cluster::{
     engines::{LocalMachine, ship_program::ship},
     plan::Host,
     remote::Transport,
     scheduler::MachineError,
-    worker::{Client, ErrorCause, TransferError},
+    worker::{Client, ErrorCause, Link, TransferError, connect_patiently},
 };
 use std::{
     collections::HashMap,
     fs, io,
     path::{Path, PathBuf},
-    sync::{
-        Condvar, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU32, Ordering},
-    },
-    thread,
+    sync::{Condvar, Mutex, MutexGuard, PoisonError, atomic::AtomicU32},
     time::{Duration, Instant},
 };
 use xxhash_rust::xxh3::xxh3_64;
@@ -49,6 +45,9 @@ pub(super) struct SshHost {
     pub(super) is_shared: bool,
     /// The worker and its arguments.
     pub(super) worker: Mutex<Option<Vec<String>>>,
+    /// The mark of the directory where it keeps files, once it is connected.
+    pub(super) directory: Mutex<Option<String>>,
+    pub(super) link: Mutex<Option<Link>>,
     pub(super) inbox: ClientCell,
     pub(super) outbox: ClientCell,
     pub(super) slots: Vec<ClientCell>,
@@ -60,16 +59,25 @@ pub(super) struct SshHost {
     pub(super) attempts: AtomicU32,
 }
 
-/// The pauses before attempts to connect, in milliseconds; each is extended by up to its length, as
-/// servers refuse many connections at once.
-const CONNECTS_MS: [u64; 5] = [0, 250, 500, 1000, 2000];
 /// The most connections to one host that are opened at a time: OpenSSH may refuse the eleventh.
 const MOST_CONNECTS: usize = 8;
+
 pub(super) fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl SshHost {
+    /// The name of the directory of its files of the run.
+    pub(super) fn run_name(&self, here: &LocalMachine<'_>) -> String {
+        format!("{}-{}", here.plan.checksum(), owner(&here.run, &self.host))
+    }
+
+    /// Whether it keeps files in the same directory as another host: they have one home.
+    pub(super) fn shares_directory(&self, other: &Self) -> bool {
+        let own = lock(&self.directory).clone();
+        own.is_some() && own == *lock(&other.directory)
+    }
+
     /// The command that starts a worker on the host.
     pub(super) fn worker_words(
         &self,
@@ -94,38 +102,24 @@ impl SshHost {
         if self.is_shared {
             words.push(format!("--in={}", here.run.display()));
         } else {
-            words.push(format!(
-                "--run={}-{}",
-                here.plan.checksum(),
-                owner(&here.run)
-            ));
+            words.push(format!("--run={}", self.run_name(here)));
             words.extend(self.host.dir.as_ref().map(|dir| format!("--dir={dir}")));
         }
         Ok(known.insert(words).clone())
     }
 
-    fn connect(&self, options: &SshEngineOptions, here: &LocalMachine<'_>) -> io::Result<Client> {
-        let mut last = io::Error::from(io::ErrorKind::NotConnected);
-        for rest_ms in CONNECTS_MS {
-            // Multiples of the golden ratio are spread evenly.
-            let attempt = u64::from(self.attempts.fetch_add(1, Ordering::Relaxed));
-            thread::sleep(Duration::from_millis(
-                rest_ms + rest_ms * (attempt * 618 % 1000) / 1000,
-            ));
-            match self.connect_once(options, here) {
-                Err(error) if is_passing(&error) => last = error,
-                client => return client,
-            }
-        }
-        Err(last)
+    fn connect(&self, options: &SshEngineOptions, here: &LocalMachine<'_>) -> io::Result<Link> {
+        connect_patiently(&self.attempts, || {
+            let words = self.worker_words(options, here)?;
+            self.while_connecting(|| {
+                let connection = self.transport.spawn(&words, options.hello)?;
+                Link::greet(connection, options.hello, options.stall)
+            })
+        })
     }
 
-    fn connect_once(
-        &self,
-        options: &SshEngineOptions,
-        here: &LocalMachine<'_>,
-    ) -> io::Result<Client> {
-        let words = self.worker_words(options, here)?;
+    /// Opens a connection to this host while few others are being opened.
+    pub(super) fn while_connecting<T>(&self, connect: impl FnOnce() -> T) -> T {
         let (count, changed) = &self.connects;
         let mut open = lock(count);
         while *open >= MOST_CONNECTS {
@@ -133,37 +127,40 @@ impl SshHost {
         }
         *open += 1;
         drop(open);
-        let connection = self.transport.spawn(&words, options.hello);
-        let client = connection
-            .and_then(|connection| Client::greet(connection, options.hello, options.stall));
+        let connected = connect();
         *lock(count) -= 1;
         changed.notify_one();
-        client
+        connected
     }
 
+    /// Starts a conversation, after connecting if need be.
     pub(super) fn open<'c>(
         &self,
         options: &SshEngineOptions,
         here: &LocalMachine<'_>,
         cell: &'c mut Option<Client>,
     ) -> Result<&'c mut Client, TransferError> {
-        if cell.as_ref().is_none_or(Client::is_stale) {
-            *cell = None;
-            *cell = Some(
-                self.connect(options, here)
-                    .map_err(|error| match error.kind() {
-                        io::ErrorKind::PermissionDenied => {
-                            TransferError::Reported(ErrorCause::Failed, error.to_string())
-                        }
-                        _ => TransferError::Disconnected(error.to_string()),
-                    })?,
-            );
+        if cell.is_none() {
+            let mut link = lock(&self.link);
+            if link.as_ref().is_none_or(|link| !link.is_alive()) {
+                *link = None;
+                *link = Some(
+                    self.connect(options, here)
+                        .map_err(|error| match error.kind() {
+                            io::ErrorKind::PermissionDenied => {
+                                TransferError::Reported(ErrorCause::Failed, error.to_string())
+                            }
+                            _ => TransferError::Disconnected(error.to_string()),
+                        })?,
+                );
+            }
+            *cell = link.as_ref().map(Client::new);
         }
         cell.as_mut()
             .ok_or_else(|| TransferError::Disconnected("there is no connection".to_owned()))
     }
 
-    /// Calls `talk` with a connection to a worker. A connection that broke is not used again.
+    /// Calls `talk` with a conversation with the worker. One that broke is not used again.
     pub(super) fn with<T>(
         &self,
         options: &SshEngineOptions,
@@ -180,23 +177,12 @@ impl SshHost {
     }
 }
 
-/// Distinguishes the run from others with the same plan, by this machine and its directory.
-fn owner(run: &Path) -> String {
-    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    format!(
-        "{:016x}",
-        xxh3_64(format!("{}\0{}", host.trim(), run.display()).as_bytes())
-    )
-}
-
-/// Whether the next attempt may succeed: OpenSSH refuses some connections when many come at once.
-fn is_passing(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::ConnectionReset
-            | io::ErrorKind::ConnectionAborted
-            | io::ErrorKind::Interrupted
-    )
+/// Distinguishes the files of a host from those of other runs with the same plan, by this machine
+/// and its directory, and from those of other hosts: hosts may share a home.
+fn owner(run: &Path, host: &Host) -> String {
+    let here = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let names = format!("{}\0{}\0{}", here.trim(), run.display(), host.label());
+    format!("{:016x}", xxh3_64(names.as_bytes()))
 }
 
 pub(super) fn text_of(fault: &TransferError) -> String {

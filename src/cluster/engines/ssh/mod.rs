@@ -12,7 +12,7 @@ use super::{
 use crate::{
     base::{
         error::{Error, Result},
-        num::ToUsize,
+        num::{ToU64, ToUsize},
     },
     cluster::{
         plan::{Host, PLAN_FILE, Plan, Task},
@@ -32,8 +32,7 @@ use crate::{
 };
 use host::{ClientCell, SshHost, lock, target_error, text_of};
 use std::{
-    collections::BTreeSet,
-    io::{self},
+    collections::{BTreeSet, HashSet},
     path::Path,
     sync::{Mutex, atomic::AtomicU32},
     thread,
@@ -99,16 +98,39 @@ struct SshHosts<'p> {
     here: LocalMachine<'p>,
     hosts: Vec<SshHost>,
     options: SshEngineOptions,
+    /// Hosts connect to each other.
+    is_direct: bool,
+    /// This machine collects what map tasks make, and hands it out.
+    is_hub: bool,
     /// The programs that every host must have.
     required: Mutex<Vec<NeededProgram>>,
     /// Held while files are written to the directory of the run.
     writing: Mutex<()>,
+    /// The pairs of hosts that have connected to each other, the lower number first.
+    acquainted: Mutex<HashSet<(usize, usize)>>,
 }
 
 /// How long a host is not asked again to connect to another that it could not reach.
 const DETOUR: Duration = Duration::from_secs(300);
 /// How long a worker may take to say goodbye, unless [`SshEngineOptions::stall`] is shorter.
 const LEAVE: Duration = Duration::from_secs(15);
+
+/// As many hosts connect to each other in any case.
+const FEW_HOSTS: u64 = 8;
+/// What a pair of hosts must have for each other, so that a connection is worth its login.
+const LEAST_PAIR_BYTES: u64 = 4 << 20;
+/// The most that this machine collects and hands out.
+const MOST_COLLECTED_BYTES: u64 = 1 << 30;
+
+/// Whether hosts have so much for each other that each pair should have a connection. Sorted
+/// postings are about as large as the documents.
+fn are_connections_worth(plan: &Plan) -> bool {
+    let hosts = plan.hosts.len().to_u64();
+    let bytes: u64 = plan.slices.iter().map(|slice| slice.bytes).sum();
+    hosts <= FEW_HOSTS
+        || bytes > MOST_COLLECTED_BYTES
+        || bytes / (hosts * (hosts - 1) / 2) >= LEAST_PAIR_BYTES
+}
 
 impl<'p> SshHosts<'p> {
     /// `here` runs the central tasks; `transports`: one for each host of its plan.
@@ -125,6 +147,8 @@ impl<'p> SshHosts<'p> {
                 .as_ref()
                 .is_some_and(|shared| here.run.starts_with(shared)),
             worker: Mutex::new(None),
+            directory: Mutex::new(None),
+            link: Mutex::default(),
             inbox: ClientCell::default(),
             outbox: ClientCell::default(),
             slots: (0..host.slots).map(|_| ClientCell::default()).collect(),
@@ -132,13 +156,17 @@ impl<'p> SshHosts<'p> {
             connects: Default::default(),
             attempts: AtomicU32::new(0),
         };
-        let hosts = here.plan.hosts.iter().zip(transports).map(host).collect();
+        let hosts: Vec<SshHost> = here.plan.hosts.iter().zip(transports).map(host).collect();
+        let are_connections_worth = are_connections_worth(here.plan);
         Self {
+            is_direct: are_connections_worth && options.peer_rsh.is_some(),
+            is_hub: !are_connections_worth,
             here,
             hosts,
             options,
             required: Mutex::default(),
             writing: Mutex::new(()),
+            acquainted: Mutex::default(),
         }
     }
 
@@ -221,8 +249,9 @@ impl<'p> SshHosts<'p> {
             remote.with(&self.options, &self.here, &remote.inbox, |client| {
                 client.order(&Message::Clean)
             })?;
-            if let Some(client) = lock(&remote.inbox).take() {
-                client.disconnect()?;
+            *lock(&remote.inbox) = None;
+            if let Some(link) = lock(&remote.link).take() {
+                link.finish()?;
             }
             Ok::<_, TransferError>(())
         };
@@ -240,6 +269,10 @@ impl<'p> SshHosts<'p> {
 }
 
 impl Machines for SshHosts<'_> {
+    fn is_hub(&self) -> bool {
+        self.is_hub
+    }
+
     fn list(&self) -> Vec<Machine> {
         let here = Machine {
             name: "here".to_owned(),
@@ -283,19 +316,21 @@ impl Machines for SshHosts<'_> {
         let open = |client: &mut Client| {
             self.ensure_programs(client)?;
             if remote.is_shared {
-                return Ok((0, Vec::new()));
+                return Ok((0, (Vec::new(), None)));
             }
             Ok((
-                client.put(PLAN_FILE, false, &self.here.run.join(PLAN_FILE))?,
+                client.put(&self.shelves(&[PLAN_FILE.to_owned()])?)?,
                 client.inventory()?,
             ))
         };
-        let (moved, paths) = remote
+        let (moved, (paths, directory)) = remote
             .with(&self.options, &self.here, &remote.inbox, open)
             .map_err(|fault| target_error(remote, fault))?;
+        lock(&remote.directory).clone_from(&directory);
         Ok(Inventory {
             paths,
             damaged: Vec::new(),
+            directory,
             moved,
         })
     }
@@ -398,24 +433,20 @@ impl Machines for SshHosts<'_> {
         if machine == LOCAL {
             return;
         }
-        let (remote, mut is_lost) = (self.host(machine), is_lost);
+        let remote = self.host(machine);
         let (bytes, seconds) = (self.options.cache_bytes, self.options.cache_age.as_secs());
-        // The connection that removes files is the last: no other worker is running then.
-        for cell in remote.slots.iter().chain([&remote.outbox, &remote.inbox]) {
-            let Some(mut client) = lock(cell).take() else {
-                continue;
-            };
-            if is_lost {
-                // Dropping it closes the connection.
-                continue;
-            }
-            client.set_limit(self.options.stall.min(LEAVE));
-            if std::ptr::eq(cell, &raw const remote.inbox) {
+        for cell in remote.slots.iter().chain([&remote.outbox]) {
+            *lock(cell) = None;
+        }
+        let (client, link) = (lock(&remote.inbox).take(), lock(&remote.link).take());
+        // Dropping a link closes the connection.
+        if let Some(link) = link.filter(|_| !is_lost) {
+            link.set_limit(self.options.stall.min(LEAVE));
+            // No task is running any more.
+            if let Some(mut client) = client {
                 let _ = client.order(&Message::Prune { bytes, seconds });
             }
-            is_lost = client
-                .disconnect()
-                .is_err_and(|error| error.kind() == io::ErrorKind::TimedOut);
+            let _ = link.finish();
         }
     }
 }

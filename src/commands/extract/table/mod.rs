@@ -23,23 +23,20 @@ use std::{
 };
 
 /// Writes the table: for each document, in the order of ids, the `count` documents that share most
-/// with it.
+/// with it. `listed`: only for these documents, which ascend, and without the head of the table.
 pub fn write_table(
     discovery: &Discovery<'_>,
+    listed: Option<&[DocNo]>,
     count: usize,
     rows: RowFormat,
     out: &mut impl Write,
     progress: &mut Progress<'_>,
 ) -> Result<()> {
-    let RowFormat { format, ranks } = rows;
-    let shape = TableRow {
-        rank: ranks.then_some(1),
-        estimate: is_estimate(discovery),
-        ..TableRow::default()
-    };
-    let mut head = Vec::new();
-    format.put_head(&shape, &mut head)?;
-    put(out, &head)?;
+    let format = rows.format;
+    let shape = row_shape(discovery, rows);
+    if listed.is_none() {
+        put_head(discovery, rows, out)?;
+    }
     let table = TableWriter {
         discovery,
         count,
@@ -55,7 +52,25 @@ pub fn write_table(
         Ok(())
     };
     RowWriter::new(discovery, Some(count), &put_rows)
+        .with_documents(listed)
         .write(|rows: &mut Vec<u8>| put(out, rows), progress)
+}
+
+/// Writes the head of a table.
+pub fn put_head(discovery: &Discovery<'_>, rows: RowFormat, out: &mut impl Write) -> Result<()> {
+    let mut head = Vec::new();
+    let shape = row_shape(discovery, rows);
+    rows.format.put_head(&shape, &mut head)?;
+    put(out, &head)
+}
+
+/// A row with the fields that all rows of a table have.
+fn row_shape(discovery: &Discovery<'_>, rows: RowFormat) -> TableRow<'static> {
+    TableRow {
+        rank: rows.ranks.then_some(1),
+        estimate: is_estimate(discovery),
+        ..TableRow::default()
+    }
 }
 
 /// What stands before each field of a row, and after the last. Tables have millions of rows, so
