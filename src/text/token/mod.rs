@@ -3,6 +3,7 @@
 //! A tokenizer appends the tokens of a text to a [`Tokens`] buffer, with their spans. To add one: a file here
 //! and a row of `tokenizers!`.
 
+mod ascii;
 mod chars;
 mod code;
 mod dictionary;

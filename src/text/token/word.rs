@@ -7,91 +7,26 @@
 //! Most text is ASCII, for which there is a fast path. It gives the same tokens as the general path (a
 //! property test checks that), which takes every word that touches another character, from its start.
 
+use super::ascii::AsciiWords;
 use super::chars::{CharClass, is_stacker, read_chars};
 use crate::base::num::ToU32;
 use crate::text::stream::{Span, Tokens};
 
 /// Appends the words of `text`.
 pub fn tokenize(text: &str, out: &mut Tokens) {
+    let mut ascii = AsciiWords::new();
     let mut at = 0;
     while at < text.len() {
-        at = tokenize_ascii(text.as_bytes(), at, out);
+        at = ascii.tokenize(text.as_bytes(), at, out);
         if at < text.len() {
             at = tokenize_unicode_word(text, at, out);
         }
     }
 }
 
-/// Lower case for ASCII letters, themselves for digits, 0 for the rest.
-const FOLD: [u8; 256] = {
-    let mut fold = [0; 256];
-    let mut byte = 0_u8;
-    while byte < 128 {
-        if byte.is_ascii_alphanumeric() {
-            fold[byte as usize] = byte.to_ascii_lowercase();
-        }
-        byte += 1;
-    }
-    fold
-};
-
-/// Appends words as long as the text is ASCII. Returns the start of the first word or separator that is not.
-pub(super) fn tokenize_ascii(bytes: &[u8], at: usize, out: &mut Tokens) -> usize {
-    let ascii = &bytes[at..];
-    let ascii = &ascii[..ascii
-        .iter()
-        .position(|byte| !byte.is_ascii())
-        .unwrap_or(ascii.len())];
-    let is_last = at + ascii.len() == bytes.len();
-    let base = out.text.len();
-    if base + ascii.len() >= u32::MAX as usize {
-        return at;
-    }
-    // A word is followed by at least one separator, whose place its line feed takes; the last one may not be.
-    out.text.resize(base + ascii.len() + 1, 0);
-    let words = &mut out.text[base..];
-    let (mut read, mut written) = (0, 0);
-    let next = loop {
-        while read < ascii.len() && FOLD[usize::from(ascii[read])] == 0 {
-            read += 1;
-        }
-        let (start, word) = (read, written);
-        while read < ascii.len() {
-            let folded = FOLD[usize::from(ascii[read])];
-            if folded != 0 {
-                words[written] = folded;
-                written += 1;
-            } else if ascii[read] != b'\''
-                || ascii
-                    .get(read + 1)
-                    .is_none_or(|&next| FOLD[usize::from(next)] == 0)
-            {
-                break;
-            }
-            read += 1;
-        }
-        let touches_end = read == ascii.len() || (read + 1 == ascii.len() && ascii[read] == b'\'');
-        if start == ascii.len() || (touches_end && !is_last) {
-            written = word;
-            break if is_last { bytes.len() } else { at + start };
-        }
-        out.ends.push((base + written).to_u32());
-        words[written] = b'\n';
-        written += 1;
-        if let Some(spans) = &mut out.spans {
-            spans.push(Span {
-                start: (at + start).to_u32(),
-                end: (at + read).to_u32(),
-            });
-        }
-    };
-    out.text.truncate(base + written);
-    next
-}
-
 /// Appends words of any script up to the first ASCII separator. Returns where that is.
 ///
-/// Inlined, it would take registers from the loop over ASCII, which then costs 5 % more instructions.
+/// Not inlined, because most text never gets here.
 #[inline(never)]
 fn tokenize_unicode_word(text: &str, at: usize, out: &mut Tokens) -> usize {
     let mut builder = WordBuilder::new(out);

@@ -4,18 +4,20 @@
 //! (`dictionary.rs`), instead of a token for each character. Letters and digits of other scripts beside them are
 //! words of their own, as are digits of these scripts.
 
+use super::ascii::AsciiWords;
 use super::chars::{CharClass, read_chars};
 use super::dictionary::UnspacedRun;
-use super::word::{WordBuilder, tokenize_ascii};
+use super::word::WordBuilder;
 use crate::base::num::ToU32;
 use crate::text::stream::{Span, Tokens};
 
 /// Appends the words of `text`.
 pub fn tokenize(text: &str, out: &mut Tokens) {
+    let mut ascii = AsciiWords::new();
     let mut run = UnspacedRun::new();
     let mut at = 0;
     while at < text.len() {
-        at = tokenize_ascii(text.as_bytes(), at, out);
+        at = ascii.tokenize(text.as_bytes(), at, out);
         if at < text.len() {
             at = tokenize_unicode_words(text, at, &mut run, out);
         }
