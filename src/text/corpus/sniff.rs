@@ -1,6 +1,6 @@
 //! The beginning of an input, from which its format is recognised.
 //!
-//! Of a file in a directory whose name is that of a text only a few bytes are read, and more only if they
+//! Of a file in a directory whose name is that of a text, or says nothing, only a few bytes are read, and more only if they
 //! may begin records or an archive: this keeps trees of many small texts fast. Of a pipe only the
 //! first line is waited for.
 
@@ -59,13 +59,12 @@ impl Sniffed {
 
     /// Whether the first bytes of a file that is not packed let it be more than one document. A file that cannot be read is not one to look at here.
     pub fn may_hold_records(entry: &FileEntry) -> bool {
-        let mut head = [0; PEEK_BYTES];
-        // A regular file gives them in one read.
-        let count = entry
-            .open()
-            .and_then(|mut file| file.read(&mut head))
-            .unwrap_or(0);
-        may_begin_records(&head[..count])
+        may_begin_records(&first_bytes(entry))
+    }
+
+    /// The same of a file whose name says nothing.
+    pub fn may_hold_anything(entry: &FileEntry) -> bool {
+        may_begin_anything(&first_bytes(entry))
     }
 
     /// Reads the beginning of a regular file.
@@ -175,10 +174,25 @@ impl Sniffed {
     }
 }
 
+/// A few bytes of a file; none if it cannot be read.
+fn first_bytes(entry: &FileEntry) -> Vec<u8> {
+    let mut head = vec![0; PEEK_BYTES];
+    // A regular file gives them in one read.
+    let count = entry.open().and_then(|mut file| file.read(&mut head));
+    head.truncate(count.unwrap_or(0));
+    head
+}
+
 /// Whether the first bytes of a file with the name of a text let it be more than one document.
 pub fn may_begin_records(head: &[u8]) -> bool {
     let text = head.strip_prefix(BOM).unwrap_or(head).trim_ascii_start();
     text.starts_with(b"{") || (text.is_empty() && !head.is_empty()) || is_container(head)
+}
+
+/// The same of a file whose name says nothing: whatever is no ASCII may be UTF-16 or binary, and must be looked at more closely.
+fn may_begin_anything(head: &[u8]) -> bool {
+    let is_ascii_text = head.is_ascii() && !head.contains(&0);
+    !is_ascii_text || may_begin_records(head) || head.trim_ascii_start().starts_with(b"[")
 }
 
 /// Whether bytes begin something that is no text and holds documents. Of a pipe as many are known as came at once:

@@ -430,6 +430,9 @@ impl Source {
             (Some(Records::Text), _) | (None, Some(Records::Text)) => {
                 Packing::of_name(&entry.path) != Packing::Plain || Sniffed::may_hold_records(entry)
             }
+            (None, None) => {
+                Packing::of_name(&entry.path) != Packing::Plain || Sniffed::may_hold_anything(entry)
+            }
             _ => true,
         };
         entry.is_named || options.prefer_fasta || may_hold_records()
