@@ -19,16 +19,18 @@ impl BitWriter {
         }
     }
 
-    /// Appends at most 56 bits.
+    /// Appends at most [`PUT_BITS`] bits.
     pub fn put(&mut self, value: u64, width: u32) {
-        debug_assert!(width <= 56 && (width == 64 || value >> width == 0));
+        debug_assert!(width <= PUT_BITS && value >> width == 0);
         self.pending |= value << self.used;
         self.used += width;
-        while self.used >= 8 {
-            self.bytes.push(self.pending as u8);
-            self.pending >>= 8;
-            self.used -= 8;
-        }
+        // Eight bytes, of which those that are complete are kept: pushing these one by one takes
+        // twice as long.
+        let kept = self.bytes.len() + (self.used / 8).to_usize();
+        self.bytes.extend_from_slice(&self.pending.to_le_bytes());
+        self.bytes.truncate(kept);
+        self.pending >>= self.used & !7;
+        self.used &= 7;
     }
 
     /// Appends up to 64 bits.
@@ -46,12 +48,17 @@ impl BitWriter {
     /// 13 with parameter 2 is 3 in ones, a zero, and 01: `111 0 01`, read from the left.
     pub fn put_rice(&mut self, value: u64, parameter: u32) {
         let mut ones = value >> parameter;
+        let low = value & ((1 << parameter) - 1);
+        if ones + 1 + u64::from(parameter) <= u64::from(PUT_BITS) {
+            let width = ones.to_u32() + 1 + parameter;
+            return self.put(((1 << ones) - 1) | (low << (ones + 1)), width);
+        }
         while ones >= 32 {
             self.put(0xffff_ffff, 32);
             ones -= 32;
         }
         self.put((1 << ones) - 1, ones.to_u32() + 1);
-        self.put_wide(value & ((1 << parameter) - 1), parameter);
+        self.put_wide(low, parameter);
     }
 
     /// Fills the last byte with zeros.
@@ -61,6 +68,9 @@ impl BitWriter {
         }
     }
 }
+
+/// The most bits that [`BitWriter::put`] takes.
+const PUT_BITS: u32 = 56;
 
 /// The least number of bits that [`BitReader::peek`] returns.
 const PEEKED_BITS: u32 = 56;
@@ -253,12 +263,15 @@ impl NumberCode {
     /// Appends a number.
     pub fn put(&self, out: &mut BitWriter, number: u32) {
         let class = 32 - number.leading_zeros();
-        out.put(
-            u64::from(self.codewords[class.to_usize()]),
-            u32::from(self.widths[class.to_usize()]),
-        );
-        if class > 1 {
-            out.put(u64::from(number) & ((1 << (class - 1)) - 1), class - 1);
+        let codeword = u64::from(self.codewords[class.to_usize()]);
+        let width = u32::from(self.widths[class.to_usize()]);
+        let low_bits = class.saturating_sub(1);
+        let low = u64::from(number) & ((1 << low_bits) - 1);
+        if width + low_bits <= PUT_BITS {
+            out.put(codeword | low << width, width + low_bits);
+        } else {
+            out.put(codeword, width);
+            out.put(low, low_bits);
         }
     }
 

@@ -7,13 +7,14 @@ use super::{
     key::{BUCKETS, Key},
     packed_keys::read_keys,
     ranges::{FINE_POSTINGS, bucket_of_slice, ranges_of, slices_of, whole_buckets},
-    sets::{SetDictionary, Sets},
+    sets::{ListBatch, SetDictionary, Sets},
     sort::sorted,
     spilled_sets::{self, DictionaryId, FinalSetNumbers, SpillTo, SpilledDictionaries},
 };
 use crate::base::{
     error::Result,
     files::TempFile,
+    ids::SetNo,
     num::{ToU64, ToUsize},
     parallel,
 };
@@ -279,8 +280,12 @@ impl<K: Key> InvertRanges<K> for KeySorter<'_, K> {
 #[derive(Default)]
 pub(super) struct Grouper {
     pub dictionary: SetDictionary,
-    set: Vec<u32>,
+    batch: ListBatch,
+    numbers: Vec<SetNo>,
 }
+
+/// The number of blots whose sets are numbered together.
+const BATCH_BLOTS: usize = 64;
 
 impl Grouper {
     pub fn group<K: Key>(&mut self, keys: &[K]) -> InvertedRange<K> {
@@ -288,17 +293,25 @@ impl Grouper {
             shared: Vec::new(),
             single: Vec::new(),
         };
-        for group in keys.chunk_by(|one, two| one.blot() == two.blot()) {
-            if let [key] = group {
-                unit.single.push(*key);
-                continue;
+        let mut groups = keys
+            .chunk_by(|one, two| one.blot() == two.blot())
+            .peekable();
+        while groups.peek().is_some() {
+            let first = unit.shared.len();
+            self.batch.clear();
+            self.numbers.clear();
+            for group in groups.by_ref().take(BATCH_BLOTS) {
+                if let [key] = group {
+                    unit.single.push(*key);
+                } else {
+                    unit.shared.push(group[0]);
+                    self.batch.push(group.iter().map(|key| key.number()));
+                }
             }
-            self.set.clear();
-            self.set.extend(group.iter().map(|key| key.number()));
-            unit.shared.push(K::new(
-                group[0].blot(),
-                self.dictionary.number(&self.set).get(),
-            ));
+            self.dictionary.number_all(&self.batch, &mut self.numbers);
+            for (key, number) in unit.shared[first..].iter_mut().zip(&self.numbers) {
+                *key = K::new(key.blot(), number.get());
+            }
         }
         unit
     }

@@ -6,8 +6,6 @@
 
 use super::key::Key;
 
-/// The mean number of keys with the same predicted position.
-const MEAN_GROUP: usize = 4;
 /// The standard sort is faster for more keys than this with the same predicted position.
 const MAX_INSERTION_GROUP: usize = 24;
 /// Fewer keys than this are left to the standard sort.
@@ -43,7 +41,8 @@ fn spread<K: Key>(pieces: &[Vec<K>], keys: &mut [K]) -> Vec<u32> {
         (least.min(blot), most.max(blot))
     });
     let bits = 64 - (most - least).leading_zeros();
-    let shift = bits.saturating_sub((keys.len() / MEAN_GROUP).ilog2());
+    // As many positions as keys: with a quarter of them, most keys had to be moved past others, which took a third of the time.
+    let shift = bits.saturating_sub(keys.len().ilog2());
     let place = |blot: u64| ((blot - least) >> shift) as usize;
     let mut ends = vec![0_u32; place(most) + 1];
     blots().for_each(|blot| ends[place(blot)] += 1);
