@@ -150,6 +150,12 @@ impl Blotter {
         out.values.iter_mut().for_each(|value| *value >>= shift);
     }
 
+    /// The XXH3 of each token of the document that was worked on last. Of a large document, and where
+    /// windows do not consist of tokens in a row, they are not kept: then some or all are missing.
+    pub fn token_hashes(&self) -> &[u64] {
+        &self.hashes
+    }
+
     /// The last token of the window that starts with `first`; the greatest one if there are
     /// several.
     pub fn last_token(&self, tokens: &Tokens, first: usize) -> usize {

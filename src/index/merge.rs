@@ -215,11 +215,11 @@ impl<'v> Merger<'v> {
     pub fn for_each_unordered(
         &mut self,
         slices: &Range<usize>,
-        mut each: impl FnMut(MergedTarget, &SetDictionary),
+        mut each: impl FnMut(u64, MergedTarget, &SetDictionary),
     ) -> Result<()> {
         let [only] = self.segments else {
-            return self.for_each(slices, |_, found, dictionary| {
-                each(found, dictionary);
+            return self.for_each(slices, |blot, found, dictionary| {
+                each(blot, found, dictionary);
                 Ok(())
             });
         };
@@ -231,7 +231,7 @@ impl<'v> Merger<'v> {
                     segment: 0,
                     posted,
                 })? {
-                    each(found, &self.dictionary);
+                    each(blot, found, &self.dictionary);
                 }
                 Ok(())
             })?;

@@ -316,7 +316,7 @@ impl<K: Key> InvertRanges<K> for DfCounter<'_> {
             long,
         } = self;
         let weight = |content: u32| weights.get(content as usize).copied().unwrap_or_default();
-        merger.for_each_unordered(slices, |found, dictionary| {
+        merger.for_each_unordered(slices, |_, found, dictionary| {
             let length = match found {
                 MergedTarget::One(content) => weight(content),
                 MergedTarget::Set(set) => {

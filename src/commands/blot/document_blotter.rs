@@ -46,6 +46,52 @@ pub(crate) struct DocumentBlotter {
     drops_tokens: bool,
 }
 
+/// What was made of a document.
+pub(crate) struct DocumentParts<'s> {
+    /// Its tokens, with their places in the text.
+    pub tokens: &'s Tokens,
+    pub blots: &'s Blots,
+    /// The hash over its tokens.
+    pub hash: Option<u128>,
+    /// The XXH3 of each token, if making the blots has left them; else nothing.
+    pub token_hashes: &'s [u64],
+}
+
+/// The windows of a document.
+pub(crate) struct DocumentWindows<'s> {
+    /// The hash over its tokens.
+    pub hash: Option<u128>,
+    blots: &'s Blots,
+    /// The bytes of each token.
+    spans: &'s [Span],
+    /// The number of tokens of a window.
+    tokens: usize,
+}
+
+impl<'s> DocumentWindows<'s> {
+    /// The blot and the first token of each window.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, u32)> + use<'s> {
+        let Blots {
+            values, positions, ..
+        } = self.blots;
+        values.iter().copied().zip(positions.iter().copied())
+    }
+
+    /// The bytes from the first token of a window to the last one of another, or the same.
+    pub fn span(&self, first: u32, last: u32) -> Span {
+        let end = (last.to_usize() + self.tokens - 1).min(self.spans.len() - 1);
+        Span {
+            start: self.spans[first.to_usize()].start,
+            end: self.spans[end].end,
+        }
+    }
+
+    /// Whether windows that start at neighbouring tokens have tokens in common.
+    pub fn overlap(&self) -> bool {
+        self.tokens > 1
+    }
+}
+
 impl DocumentBlotter {
     /// As an index has it.
     pub fn as_index(options: &BlotOptions, manifest: &Manifest, directory: &Path) -> Result<Self> {
@@ -207,36 +253,20 @@ impl DocumentBlotter {
         self
     }
 
-    /// The hash over a document's tokens, and its blots, each with the bytes of its window: from the start of the first token to the end of the last.
-    ///
-    /// Of several schemes, the blots of the one that finds verbatim text.
+    /// The windows of a document. Of several schemes, those of the one that finds verbatim text.
     pub fn windows<'s>(
         &'s mut self,
         item: &'s InputDocument<'_>,
-    ) -> Result<(Option<u128>, impl Iterator<Item = (u64, Span)> + use<'s>), String> {
-        let (_, length) =
+    ) -> Result<DocumentWindows<'s>, String> {
+        let (_, tokens) =
             schemes::verbatim(&self.scheme.windows).ok_or_else(|| self.no_windows())?;
-        let (tokens, blots, hash) = self.parts(item)?;
-        let (
-            Blots {
-                values, positions, ..
-            },
-            spans,
-        ) = (blots, tokens.spans().unwrap_or_default());
-        let window = move |(&blot, &first): (&u64, &u32)| {
-            let (first, last) = (
-                first.to_usize(),
-                (first.to_usize() + length.to_usize() - 1).min(spans.len() - 1),
-            );
-            (
-                blot,
-                Span {
-                    start: spans[first].start,
-                    end: spans[last].end,
-                },
-            )
-        };
-        Ok((hash, values.iter().zip(positions).map(window)))
+        let parts = self.parts(item)?;
+        Ok(DocumentWindows {
+            hash: parts.hash,
+            blots: parts.blots,
+            spans: parts.tokens.spans().unwrap_or_default(),
+            tokens: tokens.to_usize(),
+        })
     }
 
     fn no_windows(&self) -> String {
@@ -247,15 +277,21 @@ impl DocumentBlotter {
         )
     }
 
-    /// A document's tokens, which have their places in the text, its blots, and the hash over its tokens. Of several schemes, the blots are as in `windows`.
+    /// The parts of a document. Of several schemes, the blots are as in `windows`.
     pub fn parts<'s>(
         &'s mut self,
         item: &'s InputDocument<'_>,
-    ) -> Result<(&'s Tokens, &'s Blots, Option<u128>), String> {
+    ) -> Result<DocumentParts<'s>, String> {
         let (at, _) = schemes::verbatim(&self.scheme.windows).ok_or_else(|| self.no_windows())?;
         let hash = self.blots(item)?.1;
         let tokens = self.placed(item)?;
-        Ok((tokens, &self.blotters[at].blots, hash))
+        let SchemeBlotter { blotter, blots, .. } = &self.blotters[at];
+        Ok(DocumentParts {
+            tokens,
+            blots,
+            hash,
+            token_hashes: blotter.token_hashes(),
+        })
     }
 
     /// A document's tokens, which have their places in the text, the blots of the first scheme of letters or other units, what made them,

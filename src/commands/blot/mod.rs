@@ -7,7 +7,7 @@ mod scheme_blotter;
 
 use crate::base::num::ToU64;
 use crate::base::setting::Setting;
-pub(crate) use document_blotter::{DocumentBlotter, shown_text};
+pub(crate) use document_blotter::{DocumentBlotter, DocumentParts, DocumentWindows, shown_text};
 pub(crate) use options::DEFAULT_BITS;
 pub(crate) use options::open;
 use options::open_source;

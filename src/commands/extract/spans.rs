@@ -1,16 +1,18 @@
 //! Which bytes of each document an earlier document has: the bytes to remove from training data.
 
 use super::put;
-use crate::base::ids::{ContentNo, DocNo};
-use crate::base::num::{ToU32, ToUsize};
+use crate::base::ids::DocNo;
+use crate::base::num::ToUsize;
 use crate::base::setting::Setting;
 use crate::{
     base::error::{Error, Result},
     blot::select,
     commands::{
-        BlotOptions, DocumentStage, Observer, Settings, Summary, blot::DocumentBlotter, run,
+        BlotOptions, DocumentStage, Observer, Settings, Summary,
+        blot::{DocumentBlotter, DocumentWindows},
+        run,
     },
-    index::{BlotTarget, DocumentRow, Index, RowLocation, View},
+    index::{BlotTable, BlotTarget, DocumentRow, Index, NewBlots, RowLocation, View},
     report::{Format, Sink, records::SpansRecord},
     text::{
         corpus::{InputDocument, Source},
@@ -18,7 +20,6 @@ use crate::{
     },
 };
 use std::{
-    hint::black_box,
     io::Write,
     sync::atomic::{AtomicU32, Ordering},
 };
@@ -29,8 +30,8 @@ use std::{
 /// in it, and two runs over halves of a corpus would both leave in what the halves share. Document numbers would not do either, as they
 /// depend on the commits.
 ///
-/// Memory: about 40 bytes for each document of the index, about 9 for each blot of several contents, and the documents under way; while
-/// the index is read also the ids.
+/// Memory: about 40 bytes for each document of the index, 8 for each distinct blot, up to 16 while the index is read, and the documents
+/// under way; while the index is read also the ids.
 pub fn spans(
     index: &Index,
     format: Format,
@@ -60,17 +61,12 @@ pub fn spans(
     };
     format.put_head(&shape, &mut head)?;
     put(out, &head)?;
-    let (sought, windows, first, places, found) =
-        (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let stage = SpanStage {
         blots,
         seen: &seen,
         format,
-        sought,
-        windows,
-        first,
-        places,
-        found,
+        new: BlotTable::default(),
+        found: Vec::new(),
     };
     run(&stage, source, settings, observer, |batch, _| {
         put(out, &batch.bytes)
@@ -78,92 +74,29 @@ pub fn spans(
     .ensure_documents(settings)
 }
 
-/// The earliest document of each blot that several contents have.
+/// The earliest document of each blot.
 struct EarlierBlots<'i> {
     index: &'i Index,
     /// Documents in the byte order of their ids.
     view: View<'i>,
     /// For each row of each segment, the earliest document with its content.
     first_at: Vec<Vec<u32>>,
-    shared: SharedBlots,
+    /// For each set of each segment, the earliest document of its members, once it is known.
+    first_of_set: Vec<Vec<AtomicU32>>,
+    /// The blots that no document before a document has; `None` if there are too many.
+    new: Option<NewBlots>,
 }
 
-/// The blots that several contents have; a blot of one content was not seen before.
-enum SharedBlots {
-    /// All of them in a table, which is far faster than the index.
-    FirstDocumentTable(FirstDocumentTable),
-    /// Too many for a table: look-ups go to the index. Caches, for each set of each segment, the earliest document of its members.
-    InIndex(Vec<Vec<AtomicU32>>),
+/// A document that no earlier one equals.
+struct FirstDocument {
+    /// Its rank in the order of ids.
+    rank: u32,
+    /// Whether it has the tokens of the document that was indexed, as far as can be known.
+    is_checked: bool,
 }
 
-/// Blots in rising order, and the earliest document with each.
-struct FirstDocumentTable {
-    bits: u8,
-    /// Blots without their top bits, which say where they are.
-    entries: Vec<(u32, u32)>,
-    /// Where the blots with each value of the top bits start.
-    starts: Vec<u32>,
-    start_bits: u8,
-}
-
-/// A table has this many entries at most: 8 bytes each, and half a byte to find them.
-const MAX_ENTRIES: u64 = 1 << 28;
-/// The number of blots that are looked up together, so that their cache misses overlap.
+/// The number of blots that are looked up in the index together.
 const AT_ONCE: usize = 128;
-
-impl FirstDocumentTable {
-    /// `None` if there are too many blots, or they are too wide.
-    fn new(view: &View<'_>, bits: u8, threads: usize) -> Result<Option<Self>> {
-        let most = view.stored_blots();
-        let start_bits = (most.max(1).ilog2() as u8)
-            .saturating_sub(3)
-            .max(bits.saturating_sub(32))
-            .clamp(1, bits);
-        if most > MAX_ENTRIES || start_bits > 28 {
-            return Ok(None);
-        }
-        let shift = bits - start_bits;
-        let (mut entries, mut starts) = (Vec::new(), Vec::with_capacity((1 << start_bits) + 1));
-        view.for_each_shared(
-            threads,
-            // Contents stand in the order of their first documents.
-            |contents| view.documents_of(ContentNo::new(contents[0]))[0].get(),
-            |blot, first| {
-                let blot = blot.get();
-                starts.resize((blot >> shift) as usize + 1, entries.len().to_u32());
-                entries.push(((blot & ((1 << shift) - 1)) as u32, first));
-                Ok(())
-            },
-        )?;
-        starts.resize((1 << start_bits) + 1, entries.len().to_u32());
-        Ok(Some(Self {
-            bits,
-            entries,
-            starts,
-            start_bits,
-        }))
-    }
-
-    /// Appends the earliest document of each blot.
-    fn first(&self, blots: &[u64], out: &mut Vec<u32>) {
-        let shift = self.bits - self.start_bits;
-        let start = |blot: u64| self.starts[(blot >> shift) as usize] as usize;
-        black_box(blots.iter().fold(0, |sum, &blot| sum ^ start(blot)));
-        black_box(blots.iter().fold(0, |sum, &blot| {
-            sum ^ self.entries.get(start(blot)).map_or(0, |entry| entry.0)
-        }));
-        out.extend(blots.iter().map(|&blot| {
-            let low = (blot & ((1 << shift) - 1)) as u32;
-            let bucket =
-                &self.entries[start(blot)..self.starts[(blot >> shift) as usize + 1] as usize];
-            bucket
-                .iter()
-                .find(|entry| entry.0 >= low)
-                .filter(|entry| entry.0 == low)
-                .map_or(NEVER, |entry| entry.1)
-        }));
-    }
-}
 
 /// No document has the blot.
 const NEVER: u32 = u32::MAX;
@@ -174,35 +107,32 @@ impl<'i> EarlierBlots<'i> {
         let view = View::by_id(index)?;
         let first_at = view.document_at();
         let unknown = |sets: u64| (0..sets).map(|_| AtomicU32::new(NOT_ASKED)).collect();
-        let shared = match FirstDocumentTable::new(&view, index.scheme.bits, threads)? {
-            Some(table) => SharedBlots::FirstDocumentTable(table),
-            None => SharedBlots::InIndex(
-                index
-                    .segments
-                    .iter()
-                    .map(|segment| unknown(segment.sets.len()))
-                    .collect(),
-            ),
-        };
+        let segments = index.segments.iter();
+        let first_of_set = segments
+            .map(|segment| unknown(segment.sets.len()))
+            .collect();
+        // A blot that the index lacks is in no list, as if an earlier document had it.
+        let has_all = !select::is_scheme_shared_only(&index.scheme);
+        let new = has_all.then(|| NewBlots::new(&view, threads)).transpose()?;
         Ok(Self {
             index,
             view,
             first_at,
-            shared,
+            first_of_set,
+            new: new.flatten(),
         })
     }
 
-    /// Replaces `out` by the earliest document that has each blot, or [`NEVER`] for a blot of only one content: the document in question
-    /// has that content itself.
-    fn first(&self, blots: &[u64], out: &mut Vec<u32>, places: &mut Vec<u32>) -> Result<()> {
+    /// The blots that no document before this one has, if they are known without a look-up of each.
+    fn new_of(&self, document: &FirstDocument) -> Option<&[u64]> {
+        let new = self.new.as_ref().filter(|_| document.is_checked)?;
+        Some(new.of(self.view.content_of(DocNo::new(document.rank)).get()))
+    }
+
+    /// Replaces `out` by the earliest document that has each blot, or [`NEVER`] for a blot that is in
+    /// no set: only the document in question has it.
+    fn look_up(&self, blots: &[u64], out: &mut Vec<u32>, places: &mut Vec<u32>) -> Result<()> {
         out.clear();
-        let first_of = match &self.shared {
-            SharedBlots::FirstDocumentTable(table) => {
-                table.first(blots, out);
-                return Ok(());
-            }
-            SharedBlots::InIndex(first_of) => first_of,
-        };
         out.resize(blots.len(), NEVER);
         let mut found = Vec::with_capacity(blots.len());
         for (number, segment) in self.index.segments.iter().enumerate() {
@@ -214,7 +144,7 @@ impl<'i> EarlierBlots<'i> {
                 .filter_map(|(first, posted)| posted.map(|posted| (first, posted)))
             {
                 let kept = match posted {
-                    BlotTarget::Set(set) => first_of[number].get(set.index()),
+                    BlotTarget::Set(set) => self.first_of_set[number].get(set.index()),
                     BlotTarget::One(_) => None,
                 };
                 let mut here = kept.map_or(NOT_ASKED, |kept| kept.load(Ordering::Relaxed));
@@ -235,8 +165,8 @@ impl<'i> EarlierBlots<'i> {
         Ok(())
     }
 
-    /// The rank of a document in the order of ids; `None` if an earlier one has the same tokens.
-    fn document(&self, id: &str, hash: Option<u128>) -> Result<Option<u32>, String> {
+    /// A document of the index; `None` if an earlier one has the same tokens.
+    fn document(&self, id: &str, hash: Option<u128>) -> Result<Option<FirstDocument>, String> {
         let (at, row) = indexed(self.index, id, hash)?;
         let content = self
             .index
@@ -248,7 +178,11 @@ impl<'i> EarlierBlots<'i> {
                 "the index has '{id}' without its content; check it with dedup-index verify"
             ));
         }
-        Ok((self.view.at(DocNo::new(first)) == at).then_some(first))
+        let is_first = self.view.at(DocNo::new(first)) == at;
+        Ok(is_first.then_some(FirstDocument {
+            rank: first,
+            is_checked: row.hash.is_some(),
+        }))
     }
 }
 
@@ -277,11 +211,8 @@ struct SpanStage<'s> {
     blots: DocumentBlotter,
     seen: &'s EarlierBlots<'s>,
     format: Format,
-    /// Windows that are looked up together: their blots, and their spans.
-    sought: Vec<u64>,
-    windows: Vec<Span>,
-    first: Vec<u32>,
-    places: Vec<u32>,
+    /// The blots that no document before the current one has.
+    new: BlotTable,
     found: Vec<Span>,
 }
 
@@ -301,6 +232,56 @@ impl DocumentStage for SpanStage<'_> {
     fn finish(&mut self, _: &mut Batch) {
         self.blots.release_buffers();
         crate::base::codec::clear_buffer(&mut self.found);
+    }
+}
+
+/// Finds the windows that a document before this one has by looking all of them up in the index.
+fn look_up(
+    seen: &EarlierBlots<'_>,
+    document: &FirstDocument,
+    windows: &DocumentWindows<'_>,
+    found: &mut SeenSpans<'_>,
+) -> Result<(), String> {
+    let (mut first, mut places) = (Vec::new(), Vec::new());
+    let mut all = windows.iter();
+    loop {
+        let (sought, positions): (Vec<u64>, Vec<u32>) = all.by_ref().take(AT_ONCE).unzip();
+        if sought.is_empty() {
+            return Ok(());
+        }
+        seen.look_up(&sought, &mut first, &mut places)
+            .map_err(|error| error.to_string())?;
+        let earlier = positions.iter().zip(&first);
+        earlier
+            .filter(|(_, first)| **first < document.rank)
+            .for_each(|(&position, _)| found.add(position));
+    }
+}
+
+/// Joins windows to spans. Most follow the one before: only the bytes of the first and the last of such a run are looked up.
+struct SeenSpans<'s> {
+    windows: &'s DocumentWindows<'s>,
+    /// The first and the last window of the run that is not in `found` yet.
+    run: Option<[u32; 2]>,
+    found: &'s mut Vec<Span>,
+}
+
+impl SeenSpans<'_> {
+    /// Adds the window that starts with this token.
+    fn add(&mut self, position: u32) {
+        match &mut self.run {
+            Some([_, last]) if *last + 1 == position && self.windows.overlap() => *last = position,
+            _ => {
+                self.finish_run();
+                self.run = Some([position, position]);
+            }
+        }
+    }
+
+    fn finish_run(&mut self) {
+        if let Some([first, last]) = self.run.take() {
+            push(self.found, self.windows.span(first, last));
+        }
     }
 }
 
@@ -332,39 +313,32 @@ impl SpanStage<'_> {
         let Self {
             blots,
             seen,
-            sought,
-            windows,
-            first,
-            places,
+            new,
             found,
             ..
         } = self;
-        let (hash, mut all) = blots.windows(item)?;
-        let document = seen.document(item.id, hash)?;
+        let windows = blots.windows(item)?;
         found.clear();
-        loop {
-            sought.clear();
-            windows.clear();
-            for (blot, window) in all.by_ref().take(AT_ONCE) {
-                sought.push(blot);
-                windows.push(window);
-            }
-            if sought.is_empty() {
-                break;
-            }
-            let Some(document) = document else {
-                // An exact copy of an earlier document: all of it was seen.
-                windows.iter().for_each(|&window| push(found, window));
-                continue;
-            };
-            seen.first(sought, first, places)
-                .map_err(|error| error.to_string())?;
-            windows
-                .iter()
-                .zip(&*first)
-                .filter(|(_, first)| **first < document)
-                .for_each(|(&window, _)| push(found, window));
+        let mut spans = SeenSpans {
+            windows: &windows,
+            run: None,
+            found,
+        };
+        match seen.document(item.id, windows.hash)? {
+            // An exact copy of an earlier document: all of it was seen.
+            None => windows.iter().for_each(|(_, position)| spans.add(position)),
+            Some(document) => match seen.new_of(&document) {
+                Some(of_document) => {
+                    new.fill(of_document);
+                    windows
+                        .iter()
+                        .filter(|&(blot, _)| !new.contains(blot))
+                        .for_each(|(_, position)| spans.add(position));
+                }
+                None => look_up(seen, &document, &windows, &mut spans)?,
+            },
         }
+        spans.finish_run();
         join(found);
         Ok(())
     }

@@ -28,7 +28,9 @@ use crate::{
     },
     blot as schemes,
     commands::{
-        BlotOptions, DocumentStage, Observer, Settings, StageOutput, blot::DocumentBlotter, run,
+        BlotOptions, DocumentStage, Observer, Settings, StageOutput,
+        blot::{DocumentBlotter, DocumentParts},
+        run,
     },
     index::{BlotTarget, Index},
     text::{
@@ -420,7 +422,11 @@ impl DocumentStage for SequenceStage<'_> {
         if self.search.can_cut(item, place) {
             out.cuttable.push(place);
         }
-        let (tokens, made, _) = self.blots.parts(item)?;
+        let DocumentParts {
+            tokens,
+            blots: made,
+            ..
+        } = self.blots.parts(item)?;
         let document = PlacedTokens {
             tokens,
             blots: &made.values,

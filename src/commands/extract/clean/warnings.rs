@@ -180,12 +180,13 @@ impl DocumentStage for CommonText<'_> {
             return Ok(());
         }
         // An index without windows of consecutive tokens has no text to show.
-        let Ok((_, windows)) = self.blots.windows(item) else {
+        let Ok(windows) = self.blots.windows(item) else {
             return Ok(());
         };
-        for (blot, span) in windows {
+        for (blot, position) in windows.iter() {
             let count = contents_with(self.index, blot).map_err(|error| error.to_string())?;
             if count >= self.least {
+                let span = windows.span(position, position);
                 let shown = &text[span.start.to_usize()..];
                 let end = (0..=SHOWN_BYTES.min(shown.len()))
                     .rev()

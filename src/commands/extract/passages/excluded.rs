@@ -62,7 +62,7 @@ impl DocumentStage for HashTexts {
     const IDS_ARE_UNIQUE: bool = false;
 
     fn take(&mut self, item: &InputDocument<'_>, out: &mut HashedTexts) -> Result<(), String> {
-        let (tokens, ..) = self.blots.parts(item)?;
+        let tokens = self.blots.parts(item)?.tokens;
         hash_tokens(tokens, None, &mut self.hashes);
         out.tokens.push([0; 8]);
         let first = out.tokens.len().to_u64();

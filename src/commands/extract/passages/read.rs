@@ -12,7 +12,10 @@ use crate::{
         error::Result,
         files::{Mapping, TempDir, TempFile},
     },
-    commands::{DocumentStage, StageOutput, blot::DocumentBlotter},
+    commands::{
+        DocumentStage, StageOutput,
+        blot::{DocumentBlotter, DocumentParts},
+    },
     index::{Index, posting::Buckets},
     text::{
         corpus::{Content, InputDocument},
@@ -97,9 +100,20 @@ impl DocumentStage for TextStage<'_> {
             ranks,
             ..
         } = self;
-        let (tokens, blots, hash) = blots.parts(item)?;
+        let DocumentParts {
+            tokens,
+            blots,
+            hash,
+            token_hashes,
+        } = blots.parts(item)?;
         let (at, row) = indexed(index, item.id, hash)?;
-        hash_tokens(tokens, self.is_dna.then_some(row.number), hashes);
+        // Hashing takes as long as finding the words, so what the blots have left is used again.
+        let hashes = if token_hashes.len() == tokens.len() && !self.is_dna {
+            token_hashes
+        } else {
+            hash_tokens(tokens, self.is_dna.then_some(row.number), hashes);
+            &hashes[..]
+        };
         if self.is_dna {
             if 2 * hashes.len() >= u32::MAX.to_usize() {
                 return Err("more than 2,147,483,646 bases; split the sequence".to_owned());
