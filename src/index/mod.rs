@@ -9,6 +9,7 @@ mod bucket;
 mod chunk_texts;
 mod compact;
 mod diff;
+mod document_code;
 mod document_row;
 mod documents;
 mod id_section;
@@ -27,6 +28,7 @@ mod range_postings;
 mod sections;
 mod segment;
 mod set_file;
+mod set_source;
 mod stats;
 mod sync_state;
 #[cfg(test)]
@@ -34,6 +36,7 @@ pub(crate) mod test_files;
 mod verify;
 mod view;
 mod view_builder;
+mod width;
 mod word_file;
 
 pub use chunk_texts::{ChunkTextWriter, ChunkTexts};
@@ -54,8 +57,10 @@ pub use range_postings::{RangePostings, SetNumbers, make_part, write_range_posti
 pub use sections::{DOCUMENTS, PART, SETS, SectionKind, TEXTS, TOKENS, WORDS};
 pub use segment::{Resources, RunFiles, SegmentBuilder, SegmentFiles};
 pub use set_file::{SetFile, write as write_sets};
+pub use set_source::SetSource;
 pub use stats::{Stats, stats};
 pub use sync_state::{FileState, Stamp, SyncState, Walk, write_sync_state};
 pub use verify::{verify, verify_blocks};
 pub use view::{ContentInfo, View};
+pub use width::WidthFit;
 pub use word_file::{WordMerger, join_words, merge_words};
