@@ -327,7 +327,7 @@ pub fn extract_counted(
             limits: options.limits,
         },
         counted,
-    );
+    )?;
     table::write_table(&discovery, top, rows, out, progress)
 }
 
@@ -389,7 +389,7 @@ fn extract_from(
             blots::write_blots(&view, index.scheme.bits, sigma, options, format, out)
         }
         Extract::Boilerplate(format) => {
-            boilerplate::write_boilerplate(&view, options.limits.threads, format, out)
+            boilerplate::write_boilerplate(&view, options.limits, format, out)
         }
         Extract::Pairs(format) => {
             pairs::write_pairs(&discovery(index, &view)?, format, out, progress)
