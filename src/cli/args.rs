@@ -381,13 +381,12 @@ fn cache_directory(asked: Option<&Path>) -> Option<PathBuf> {
     }
 }
 
-/// For verbs that print only errors anyway: every verb of every program accepts -q.
+/// For verbs that print little but errors anyway: every verb of every program accepts -q.
 #[derive(Args, Debug, Clone, Copy)]
 pub struct QuietArgs {
     /// Print only errors
-    #[allow(dead_code, reason = "there is nothing to silence")]
     #[arg(short, long)]
-    quiet: bool,
+    pub quiet: bool,
 }
 
 /// How text becomes tokens.
@@ -448,7 +447,11 @@ pub struct BlotArgs {
     /// There are N streams, with token i in stream i mod N.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(range(blot::INTERLEAVE)))]
     pub interleave: Option<u32>,
-    /// Width of a blot, 16 to 64 [default: 32]
+    /// Width of a blot, 16 to 64 [default: 40]
+    ///
+    /// With n postings, one for each distinct window of each document, about n²/2^(BITS+1) pairs of
+    /// windows have the same blot by chance. 40 bits are enough for some 80 GB of new text. Programs
+    /// that write or read an index say when its blots are too narrow, and which width would do.
     #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u8).range(i64::from(*BITS.start())..=i64::from(*BITS.end())))]
     pub bits: Option<u8>,
     /// Blots to keep: all, winnow:W, mod:N, every:N … [default: all]

@@ -24,6 +24,7 @@ mod threshold;
 mod tokenize;
 mod truncated_files;
 mod value_help;
+mod width;
 
 pub use blot::main as blot;
 pub use extract::main as extract;

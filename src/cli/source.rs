@@ -4,6 +4,7 @@ use super::{
     args::{BlotArgs, CommonArgs, InputArgs, MORE, ReadArgs, RunArgs, TokenArgs, machine_memory},
     args::{parse_size, read_list, threads_of},
     cleanup, watched,
+    width::warn_of_width,
 };
 use crate::{
     base::{error::Problem, files, parallel::Limits},
@@ -51,8 +52,7 @@ pub struct MakingArgs {
     pub blots: BlotArgs,
     /// Memory to use, such as 256M or 4G [default: a quarter of all]
     ///
-    /// The sets and documents of the index and the texts that are aligned (see TEXTS) are not
-    /// counted.
+    /// The documents of the index and the texts that are aligned (see TEXTS) are not counted.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub memory: Option<u64>,
     /// Directory for temporary files [default: $TMPDIR or /tmp]
@@ -110,7 +110,9 @@ impl SourceArgs {
                     first.display()
                 );
             }
-            return Source::of_index(first, rest);
+            let source = Source::of_index(first, rest)?;
+            self.warn_of_width(program, &source)?;
+            return Ok(source);
         }
         if let Some(index) = paths.iter().find(|path| is_index(path)) {
             bail!(
@@ -122,7 +124,19 @@ impl SourceArgs {
             bail!("this verb reads the documents twice, which stdin does not allow; give files");
         }
         let run = self.run(paths);
-        self.making.make_index(program, &run, reading, dictionary)
+        let source = self.making.make_index(program, &run, reading, dictionary)?;
+        self.warn_of_width(program, &source)?;
+        Ok(source)
+    }
+
+    fn warn_of_width(&self, program: &str, source: &Source) -> Result<(), anyhow::Error> {
+        let is_quiet = self.common.quiet;
+        Ok(warn_of_width(
+            program,
+            &source.index,
+            &source.name,
+            is_quiet,
+        )?)
     }
 
     /// Paths that were given, and those of the list.

@@ -9,6 +9,7 @@ use super::{
     output::Output,
     progress::{Complaints, say},
     watched,
+    width::warn_of_written,
 };
 use crate::{
     base::files::TempDir,
@@ -227,6 +228,9 @@ impl Tool for Arguments {
             let mut out = Output::open(Some(path), false)?;
             out.write_all(plot_passes(&found.passes).as_bytes())?;
             out.commit()?;
+        }
+        if let Some(index) = self.output.as_ref().or(self.add.as_ref()) {
+            warn_of_written(&name::<Self>(), index, self.run.common.quiet)?;
         }
         if self.run.common.verbose {
             tell(

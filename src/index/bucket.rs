@@ -7,6 +7,7 @@
 
 use crate::{
     base::codec::{BitReader, BitWriter, Fields, NumberCode, put_varint},
+    base::num::ToUsize,
     index::posting::Key,
 };
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,8 @@ pub enum NumberShape {
     /// The widths of the prefix code.
     Code(Vec<u8>),
     Fixed(u8),
+    /// The widths of the prefix code of ranks; a table leads from a rank to its number.
+    Ranked(Vec<u8>),
 }
 
 /// How the numbers of a section are encoded.
@@ -25,6 +28,14 @@ pub enum NumberShape {
 pub enum NumberCodec {
     Code(NumberCode),
     Fixed(u32),
+    /// As writers use it; a reader decodes ranks with [`NumberCodec::Code`].
+    Ranked {
+        code: NumberCode,
+        /// The rank of each number.
+        rank_of: Vec<u32>,
+        /// The number of each rank.
+        places: Vec<u32>,
+    },
 }
 
 impl NumberCodec {
@@ -33,13 +44,16 @@ impl NumberCodec {
         match self {
             Self::Code(code) => NumberShape::Code(code.widths().to_vec()),
             Self::Fixed(width) => NumberShape::Fixed(*width as u8),
+            Self::Ranked { code, .. } => NumberShape::Ranked(code.widths().to_vec()),
         }
     }
 
     /// The code with this description; none if there is no such code.
     pub fn of(shape: &NumberShape) -> Option<Self> {
         match shape {
-            NumberShape::Code(widths) => NumberCode::of_widths(widths).map(Self::Code),
+            NumberShape::Code(widths) | NumberShape::Ranked(widths) => {
+                NumberCode::of_widths(widths).map(Self::Code)
+            }
             NumberShape::Fixed(width) => (*width <= 32).then_some(Self::Fixed(u32::from(*width))),
         }
     }
@@ -48,12 +62,13 @@ impl NumberCodec {
         match self {
             Self::Code(code) => code.put(out, number),
             Self::Fixed(width) => out.put(u64::from(number), *width),
+            Self::Ranked { code, rank_of, .. } => code.put(out, rank_of[number.to_usize()]),
         }
     }
 
     fn take(&self, bits: &mut BitReader<'_>) -> Option<u32> {
         match self {
-            Self::Code(code) => code.take(bits),
+            Self::Code(code) | Self::Ranked { code, .. } => code.take(bits),
             Self::Fixed(width) => Some(bits.take(*width) as u32),
         }
     }
@@ -61,7 +76,9 @@ impl NumberCodec {
     /// Passes over some, and takes the next.
     fn take_at(&self, bits: &mut BitReader<'_>, index: u64) -> Option<u32> {
         match self {
-            Self::Code(code) => (0..index).try_for_each(|_| code.skip(bits))?,
+            Self::Code(code) | Self::Ranked { code, .. } => {
+                (0..index).try_for_each(|_| code.skip(bits))?;
+            }
             Self::Fixed(width) => bits.skip(index.checked_mul(u64::from(*width))?),
         }
         self.take(bits).filter(|_| !bits.is_past_end())

@@ -8,6 +8,7 @@ pub mod posting;
 mod bucket;
 mod compact;
 mod diff;
+mod document_code;
 mod document_row;
 mod documents;
 mod id_section;
@@ -27,6 +28,7 @@ mod range_postings;
 mod sections;
 mod segment;
 mod set_file;
+mod set_source;
 mod shared_rewrite;
 mod stats;
 mod sync_state;
@@ -36,6 +38,7 @@ mod token_store;
 mod verify;
 mod view;
 mod view_builder;
+mod width;
 mod word_file;
 
 pub use compact::IndexRewrite;
@@ -56,6 +59,7 @@ pub use range_postings::{RangePostings, SetNumbers, make_part, write_range_posti
 pub use sections::{DOCUMENTS, PART, SETS, SectionKind, TEXTS, TOKENS, WORDS};
 pub use segment::{Resources, RunFiles, SegmentBuilder, SegmentFiles};
 pub use set_file::{SetFile, write as write_sets};
+pub use set_source::SetSource;
 pub use shared_rewrite::SharedRewrite;
 pub use stats::{Stats, stats};
 pub use sync_state::{FileState, Stamp, SyncState, Walk, write_sync_state};
@@ -64,4 +68,5 @@ pub use token_store::{
 };
 pub use verify::{verify, verify_blocks};
 pub use view::{ContentInfo, View};
+pub use width::WidthFit;
 pub use word_file::{WordMerger, join_words, merge_words};

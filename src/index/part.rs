@@ -53,6 +53,9 @@ pub(super) struct SectionLayout {
     pub data: Section,
     /// Where the starts of the buckets are.
     pub directory: Section,
+    /// Where the number of each rank is, four bytes each, if numbers are ranked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub places: Option<Section>,
 }
 
 /// What a blot leads to.
@@ -71,7 +74,11 @@ pub fn buckets_of(part: PartNo, parts: u32) -> Range<usize> {
 }
 
 /// A section, its numbers, and what they stand for.
-type BlotSection<'a> = (&'a SectionLayout, &'a NumberCodec, fn(u32) -> BlotTarget);
+type BlotSection<'a> = (
+    &'a SectionLayout,
+    &'a NumberCodec,
+    fn(&Part, u32) -> Result<BlotTarget>,
+);
 
 /// An open part; blots are read from it as they are looked up.
 pub struct Part {
@@ -146,7 +153,7 @@ impl Part {
             shared.data[1],
             shared.directory[1],
             single.data[1],
-            single.directory[1],
+            single.directory[1] + single.places.map_or(0, |[_, length]| length),
         ]
     }
 
@@ -193,7 +200,8 @@ impl Part {
             found[at] = bucket
                 .find(blots[at], numbers)
                 .map_err(|BrokenBucket| self.broken(borders.start))?
-                .map(posted);
+                .map(|number| posted(self, number))
+                .transpose()?;
         }
         Ok(())
     }
@@ -206,16 +214,33 @@ impl Part {
     }
 
     /// Calls `each` with every blot of one document and that document, in order.
-    pub fn for_each_single(&self, each: impl FnMut(u64, u32) -> Result<()>) -> Result<()> {
-        self.for_each(&self.description.single, &self.single, each)
+    pub fn for_each_single(&self, mut each: impl FnMut(u64, u32) -> Result<()>) -> Result<()> {
+        self.for_each(&self.description.single, &self.single, |blot, number| {
+            each(blot, self.place(number)?)
+        })
+    }
+
+    /// The document that a number in the section of single blots stands for.
+    fn place(&self, number: u32) -> Result<u32> {
+        let Some([start, length]) = self.description.single.places else {
+            return Ok(number);
+        };
+        if u64::from(number) >= length / 4 {
+            let what = format!("rank {number} of {} documents", length / 4);
+            return Err(self.file.damaged(start, what));
+        }
+        let bytes = self.file.bytes(start + 4 * u64::from(number), 4)?;
+        Ok(u32::from_le_bytes(std::array::from_fn(|at| bytes[at])))
     }
 
     fn sections(&self) -> [BlotSection<'_>; 2] {
         [
-            (&self.description.shared, &self.shared, |set| {
-                BlotTarget::Set(SetNo::new(set))
+            (&self.description.shared, &self.shared, |_, set| {
+                Ok(BlotTarget::Set(SetNo::new(set)))
             }),
-            (&self.description.single, &self.single, BlotTarget::One),
+            (&self.description.single, &self.single, |part, number| {
+                part.place(number).map(BlotTarget::One)
+            }),
         ]
     }
 
@@ -301,7 +326,7 @@ impl Part {
         for bucket in self.buckets_between(shape, first, last) {
             self.read_bucket(shape, numbers, bucket, |blot, number| {
                 if (first..=last).contains(&blot) {
-                    each(blot, posted(number))
+                    each(blot, posted(self, number)?)
                 } else {
                     Ok(())
                 }
@@ -440,6 +465,7 @@ impl SectionLayout {
         (8..=bits).contains(&self.bucket_bits)
             && self.bucket_bits <= 40
             && self.rice < 60
+            && self.places.is_some() == matches!(self.numbers, NumberShape::Ranked(_))
             && buckets
                 .checked_shl(u32::from(self.bucket_bits) - 8)
                 .and_then(|buckets| border_bytes(self.data[1]).checked_mul(buckets + 1))

@@ -2,6 +2,8 @@
 
 use super::{
     bucket::{self, NumberCodec},
+    document_code::{document_code, table_bytes},
+    id_section::section,
     part::{PartDescription, SectionLayout, border_bytes},
     sections,
 };
@@ -45,7 +47,7 @@ pub fn write<K: Key>(
     })?;
     let single = writer.write(
         &mut out,
-        place_numbers(inverted.documents),
+        document_code(inverted, &buckets)?,
         &units,
         count(1),
         |unit| inverted.single(unit),
@@ -60,11 +62,6 @@ pub fn write<K: Key>(
     };
     out.finish(&description).map_err(failed)?;
     Ok(())
-}
-
-/// The code of places among this many documents: all of one width.
-pub(super) fn place_numbers(documents: u32) -> NumberCodec {
-    NumberCodec::Fixed(32 - documents.saturating_sub(1).leading_zeros())
 }
 
 /// The code that fits how often each set is used.
@@ -135,6 +132,12 @@ impl SectionWriter<'_> {
             .try_for_each(|at| out.write_all(&at.to_le_bytes()[..width]))
             .map_err(self.failed)?;
         let directory = [directory_start, out.position() - directory_start];
+        let places = match &numbers {
+            NumberCodec::Ranked { places, .. } => {
+                Some(section(out, &table_bytes(places)).map_err(self.failed)?)
+            }
+            NumberCodec::Code(_) | NumberCodec::Fixed(_) => None,
+        };
         Ok(SectionLayout {
             blots,
             bucket_bits,
@@ -142,6 +145,7 @@ impl SectionWriter<'_> {
             numbers: numbers.shape(),
             data: [start, length],
             directory,
+            places,
         })
     }
 

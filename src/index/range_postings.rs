@@ -7,9 +7,10 @@
 
 use super::{
     bucket::NumberCodec,
+    document_code::document_code,
     id_section::{Section, section},
     part::{PartDescription, SectionLayout},
-    part_writer::{SectionWriter, place_numbers},
+    part_writer::SectionWriter,
     sections::PART,
 };
 use crate::{
@@ -78,7 +79,7 @@ pub fn write_range_postings<K: Key>(
         threads,
         failed: &failed,
     };
-    let numbers = place_numbers(inverted.documents);
+    let numbers = document_code(inverted, &buckets)?;
     let single = writer.write(&mut out, numbers, &units, inverted.single, |unit| {
         inverted.single(unit)
     })?;
@@ -345,6 +346,7 @@ fn make_part_as<K: Key>(
     };
     let mut single = single.clone();
     (single.data, single.directory) = (copy(single.data)?, copy(single.directory)?);
+    single.places = single.places.map(copy).transpose()?;
     let (scheme, buckets) = (scheme.clone(), *buckets);
     out.finish(&PartDescription {
         kind: PART.kind.to_owned(),

@@ -21,6 +21,11 @@ use serde::{Deserialize, Serialize};
 use std::{io::Write, path::Path};
 
 const BLOCK_SETS: u64 = 32;
+/// Sets are read in windows of this size.
+const WINDOW_BYTES: u64 = 1 << 20;
+/// More bytes of sets do not stay mapped.
+const MAPPED_BYTES: u64 = 1 << 25;
+
 #[derive(Debug, Serialize, Deserialize)]
 struct SetFileDescription {
     kind: String,
@@ -137,22 +142,40 @@ impl SetFile {
         }
     }
 
-    /// Calls `each` with every set in order.
+    /// Calls `each` with every set in order. Where there are many, they do not stay mapped.
     pub fn for_each(&self, mut each: impl FnMut(SetNo, &[u32]) -> Result<()>) -> Result<()> {
         let [start, length] = self.description.set_section;
-        let mut fields = Fields::new(self.file.bytes(start, length)?);
-        let mut set = Vec::new();
-        for number in SetNo::first(self.len().to_usize()) {
-            read_set(&mut fields, &mut set)
-                .map_err(|what| self.file.damaged(start + length - fields.left(), what))?;
-            each(number, &set)?;
+        let (mut at, mut window) = (0, WINDOW_BYTES);
+        let (mut numbers, mut set) = (SetNo::first(self.len().to_usize()), Vec::new());
+        while numbers.len() > 0 {
+            let size = window.min(length.saturating_sub(at));
+            let mut fields = Fields::new(self.file.bytes(start + at, size)?);
+            let (left, mut done) = (numbers.len(), 0);
+            while numbers.len() > 0 {
+                match read_set(&mut fields, &mut set) {
+                    Ok(()) => done = size - fields.left(),
+                    // The set goes on after the window.
+                    Err(_) if at + size < length => break,
+                    Err(what) => return Err(self.file.damaged(start + at + done, what)),
+                }
+                if let Some(number) = numbers.next() {
+                    each(number, &set)?;
+                }
+            }
+            if length > MAPPED_BYTES {
+                self.file.release_bytes(start + at..start + at + done);
+            }
+            at += done;
+            window = if numbers.len() < left {
+                WINDOW_BYTES
+            } else {
+                window.saturating_mul(16)
+            };
         }
-        if fields.is_empty() {
+        if at == length {
             Ok(())
         } else {
-            Err(self
-                .file
-                .damaged(start + length - fields.left(), "bytes after the last set"))
+            Err(self.file.damaged(start + at, "bytes after the last set"))
         }
     }
 }

@@ -4,11 +4,14 @@ use super::{
     Index, Part, Segment, View,
     merge::{MergedTarget, Merger},
     sections::{PART, SECTIONS, WORDS},
+    set_source::StoredSetSource,
+    width::WidthFit,
 };
 use crate::{
     base::{
         error::Result,
         ids::{ContentNo, DocNo, SetNo},
+        parallel::Limits,
     },
     index::posting::{
         BUCKETS, Inversion, InvertRanges, InvertedRange, Key, SetDictionary, WordLists,
@@ -58,6 +61,8 @@ pub struct Stats {
     pub sets: u64,
     /// Members of all sets.
     pub set_members: u64,
+    /// How many matches by chance are to be expected, and whether blots are wide enough.
+    pub width: WidthFit,
     /// Of the dictionary, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dictionary: Option<DictionaryStats>,
@@ -98,6 +103,8 @@ pub struct DictionaryStats {
 }
 
 const TOP: usize = 10;
+/// An eighth of this counts the blots of sets.
+const COUNTING_BYTES: u64 = 1 << 30;
 
 /// Counts everything in an index, which is read once.
 pub fn stats(index: &Index, threads: usize) -> Result<Stats> {
@@ -118,6 +125,7 @@ pub fn stats(index: &Index, threads: usize) -> Result<Stats> {
     let view = View::of(index)?;
     stats.free_numbers = index.free_numbers()?.len();
     stats.add_documents(&view)?;
+    stats.width = WidthFit::new(index.scheme.bits, stats.postings_stored);
     let lengths = stats.add_blots(&view, threads)?;
     stats.dictionary = view
         .words()
@@ -203,7 +211,11 @@ impl Stats {
                 .collect::<Vec<_>>(),
         );
         let (mut sets, mut members) = (0, 0);
-        let is_sound = view.for_each_stored(threads, |contents, uses| {
+        let limits = Limits::new(threads, COUNTING_BYTES);
+        let Some(stored) = StoredSetSource::of(view, limits)? else {
+            return Ok(None);
+        };
+        stored.for_each(|_, uses, contents| {
             *lengths
                 .entry(
                     contents
@@ -218,9 +230,6 @@ impl Stats {
             sets += 1;
             members += contents.len() as u64;
         })?;
-        if !is_sound {
-            return Ok(None);
-        }
         own.into_iter()
             .zip(weights)
             .filter(|&(blots, _)| blots > 0)

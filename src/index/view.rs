@@ -12,29 +12,31 @@ use super::{
         NONE,
     },
     open::{Index, RowLocation, Segment},
+    set_source::StoredSetSource,
     view_builder::{ViewBuilder, members_of},
+    width::WidthFit,
     word_file::WordMerger,
 };
 use crate::{
     base::{
         error::Result,
-        ids::{Blot, ContentNo, DocNo, SetNo},
-        parallel,
+        files::TempDir,
+        ids::{Blot, ContentNo, DocNo},
+        num::ToU64,
+        parallel::{self, Limits},
     },
     index::posting::{
-        BUCKETS, FINE_POSTINGS, Inversion, SLICES, Sets, StoredSets, blots_of, whole_buckets,
+        BUCKETS, FINE_POSTINGS, Inversion, SLICES, Sets, SpillTo, StoredSets, whole_buckets,
     },
 };
-use rayon::prelude::*;
-use std::{
-    ops::Range,
-    sync::atomic::{AtomicBool, AtomicU32, Ordering},
-};
+use std::ops::Range;
 
 /// A range has about this many blots, where there are many.
 const RANGE_BLOTS: u64 = 1 << 15;
 /// Looking one blot up costs about as much as merging this many.
 const LOOK_UP: u64 = 16;
+/// A set takes about this much in memory.
+const SET_BYTES: u64 = 100;
 
 /// The content of a document whose postings stand in another segment, which the view does not have.
 pub(super) const NO_CONTENT: ContentNo = ContentNo::new(NONE);
@@ -251,6 +253,30 @@ impl<'i> View<'i> {
         self.sets_in(&(0..BUCKETS), threads)
     }
 
+    /// As [`View::sets`]. If there may be too many, sets of one blot are in a temporary file, and
+    /// can only be visited in order.
+    pub(super) fn sets_within(&self, limits: Limits) -> Result<Sets> {
+        let stored: u64 = self.segments.iter().map(|segment| segment.sets.len()).sum();
+        let by_chance = WidthFit::new(self.bits, self.stored_blots()).chance_matches;
+        let most_bytes = SET_BYTES.saturating_mul(stored.saturating_add(by_chance));
+        if most_bytes <= limits.memory_bytes / 2 {
+            return self.sets(limits.threads);
+        }
+        let directory = TempDir(None);
+        let ranges = self.ranges();
+        let sorting = Inversion {
+            bits: self.bits,
+            documents: 0,
+            threads: limits.threads,
+            ranges: &ranges,
+            spill: Some(SpillTo {
+                directory: &directory,
+                set_bytes: limits.memory_bytes / (4 * limits.threads.to_u64()),
+            }),
+        };
+        Ok(sorting.run::<u64, _>(|| CountSets(self.merger()))?.0.sets)
+    }
+
     /// The sets of a range of blots, by their top eight bits: only the parts that have them need be
     /// open.
     pub fn sets_in(&self, buckets: &Range<usize>, threads: usize) -> Result<Sets> {
@@ -291,25 +317,16 @@ impl<'i> View<'i> {
 
     /// The stored sets, if no set of the view differs from them; else `None`.
     fn stored_sets(&self, threads: usize) -> Result<Option<Sets>> {
-        let (mut sets, mut sorted, mut is_in_order) = (StoredSets::default(), Vec::new(), true);
-        let is_sound = self.for_each_stored(threads, |contents, uses| {
-            let is_sorted = contents.is_sorted();
-            is_in_order &= is_sorted;
-            if is_sorted {
-                return sets.push(contents, uses);
-            }
-            sorted.clear();
-            sorted.extend_from_slice(contents);
-            sorted.sort_unstable();
-            sets.push(&sorted, uses);
-        })?;
-        let is_in_order = is_in_order && self.has_stored_order();
-        Ok(is_sound.then(|| {
-            if is_in_order {
-                sets.done()
-            } else {
-                sets.reordered()
-            }
+        let limits = Limits::new(threads, u64::MAX);
+        let Some(stored) = StoredSetSource::of(self, limits)? else {
+            return Ok(None);
+        };
+        let (mut sets, is_ordered) = (StoredSets::default(), stored.is_ordered());
+        stored.for_each(|_, uses, contents| sets.push(contents, uses))?;
+        Ok(Some(if is_ordered {
+            sets.done()
+        } else {
+            sets.reordered()
         }))
     }
 
@@ -322,65 +339,6 @@ impl<'i> View<'i> {
                 .filter(|&&content| content != NONE)
                 .is_sorted_by(|one, two| one < two)
         })
-    }
-
-    /// Calls `each` with every stored set, and how many blots have it, in the order of
-    /// their numbers; contents are in the order of their places.
-    ///
-    /// This works if there is one segment and all of it is live. Otherwise it returns false, and the
-    /// caller must discard what `each` received.
-    pub(super) fn for_each_stored(
-        &self,
-        threads: usize,
-        mut each: impl FnMut(&[u32], u64),
-    ) -> Result<bool> {
-        let ([segment], [contents]) = (&self.segments[..], &self.content_at[..]) else {
-            return Ok(false);
-        };
-        let Some(uses) = self.stored_uses(segment, threads)? else {
-            return Ok(false);
-        };
-        let (mut is_sound, mut set) = (uses.is_sorted_by(|one, two| one >= two), Vec::new());
-        segment.sets.for_each(|number, places| {
-            let content = |&place: &u32| contents.get(place as usize).copied().unwrap_or(NONE);
-            set.clear();
-            set.extend(places.iter().map(content));
-            is_sound = is_sound && !set.contains(&NONE);
-            if is_sound {
-                each(&set, uses[number.index()].into());
-            }
-            Ok(())
-        })?;
-        // The merger, which is used then, finds and reports the damage.
-        Ok(is_sound)
-    }
-
-    /// The number of blots of each set of a segment; `None` if a blot leads to a missing set.
-    fn stored_uses(&self, segment: &Segment, threads: usize) -> Result<Option<Vec<u32>>> {
-        let uses: Vec<AtomicU32> = (0..segment.sets.len()).map(|_| AtomicU32::new(0)).collect();
-        let are_all_there = AtomicBool::new(true);
-        let count = |set: SetNo| match uses.get(set.index()) {
-            Some(uses) => {
-                uses.fetch_add(1, Ordering::Relaxed);
-            }
-            None => are_all_there.store(false, Ordering::Relaxed),
-        };
-        let count_range = |slices: &Range<usize>| {
-            let (first, last) = blots_of(slices, self.bits);
-            let mut parts = segment.parts.iter();
-            parts.try_for_each(|part| part.for_each_set_between(first, last, count))
-        };
-        let ranges = self.ranges();
-        let error = parallel::pool(threads).install(|| {
-            let ranges = ranges.par_iter();
-            ranges.find_map_first(|slices| count_range(slices).err())
-        });
-        if let Some(error) = error {
-            return Err(error);
-        }
-        Ok(are_all_there
-            .into_inner()
-            .then(|| uses.into_iter().map(AtomicU32::into_inner).collect()))
     }
 
     /// All sets, leaving out some blots, and how many blots of each content were left out.

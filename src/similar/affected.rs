@@ -61,6 +61,7 @@ impl Discovery<'_> {
                 measure: &either,
                 ..*join
             };
+            let first_long = join.ranked.first_held().unwrap_or(first_long);
             join.for_each_short(scratch, content, first_long, |other, shared| {
                 if reaches(other, content, shared) {
                     found.push(other);

@@ -28,14 +28,16 @@
 //!
 //! Whether a set are near copies is computed from counts per set, not pair by pair. Of sets of more
 //! than 64 contents, 64 are compared: every nth in the order of the view, which is the order of ids.
-//! Time is O(64 × sets of a document) for each set of more than five documents; memory is four bytes
-//! for each member of a set.
+//! Time is O(64 × sets of a document) for each set of more than five documents; memory is eight bytes
+//! for each member of such a set, and of the other sets that two members of such a set have.
 
+use crate::base::error::Result;
 use crate::base::ids::{ContentNo, SetNo};
 use crate::base::num::{ToU32, ToU64, ToUsize};
 use crate::base::parallel;
-use crate::index::{View, posting::Sets};
+use crate::index::{SetSource, View};
 use rayon::prelude::*;
+use std::ops::Range;
 
 /// In fewer documents than this all text counts.
 const LEAST_DOCUMENTS: usize = 100;
@@ -57,19 +59,21 @@ pub struct Boilerplate {
     pub blots: u64,
     /// The number of blots that several documents have.
     pub shared_blots: u64,
-    /// For each set, whether it is boilerplate.
-    is_boilerplate: Vec<bool>,
+    /// The sets that are boilerplate, in order.
+    sets: Vec<SetNo>,
 }
 
 impl Boilerplate {
     /// Finds the boilerplate among the sets of an index.
-    pub fn find(view: &View<'_>, sets: &Sets, threads: usize) -> Self {
-        let used = UsedSets::new(view, sets);
+    pub fn find(view: &View<'_>, sets: &SetSource<'_>, threads: usize) -> Result<Self> {
+        let used = UsedSets::new(view, sets)?;
         let pool = parallel::pool(threads);
+        let common = used.first_common..used.order.len();
         // Few pieces, as each needs counts of its own.
-        let piece = used.order.len() / (4 * pool.threads()) + 1;
+        let piece = common.len() / (4 * pool.threads()) + 1;
         let are_near_copies: Vec<bool> = pool.install(|| {
-            (0..used.order.len())
+            common
+                .clone()
                 .into_par_iter()
                 .with_min_len(piece)
                 .map_init(
@@ -86,21 +90,22 @@ impl Boilerplate {
         let mut found = Self {
             max_documents,
             blots: 0,
-            shared_blots: used.order.iter().map(|set| set.blots).sum(),
-            is_boilerplate: vec![false; sets.len()],
+            shared_blots: used.shared_blots,
+            sets: Vec::new(),
         };
-        for (set, are_near_copies) in used.order.iter().zip(are_near_copies) {
+        for (set, are_near_copies) in used.order[common].iter().zip(are_near_copies) {
             if set.documents > max_documents && !are_near_copies {
-                found.is_boilerplate[set.number.index()] = true;
+                found.sets.push(set.number);
                 found.blots += set.blots;
             }
         }
-        found
+        found.sets.sort_unstable();
+        Ok(found)
     }
 
     /// Whether a set is boilerplate.
     pub fn contains(&self, set: SetNo) -> bool {
-        self.is_boilerplate[set.index()]
+        self.sets.binary_search(&set).is_ok()
     }
 
     /// Whether there is none.
@@ -110,54 +115,107 @@ impl Boilerplate {
 }
 
 /// A set of contents.
-struct UsedSet<'s> {
+struct UsedSet {
     number: SetNo,
     documents: u64,
     blots: u64,
-    members: &'s [u32],
+    /// Where its contents are.
+    members: Range<usize>,
 }
 
-/// The sets that blots have, by rising number of documents, and those of each content.
-struct UsedSets<'s> {
-    order: Vec<UsedSet<'s>>,
+/// The sets that are needed to compare the documents of common sets, which are sets of more than
+/// [`FEW_DOCUMENTS`], by rising number of documents, and those of each content.
+///
+/// Of the other sets only those are here of which two contents have a common set, as no others can
+/// tell of near copies. So chance matches take hardly any memory.
+struct UsedSets {
+    order: Vec<UsedSet>,
+    /// The first common set; all after it are common.
+    first_common: usize,
+    /// The contents of all sets.
+    members: Vec<u32>,
     /// The places in `order` of the sets of all contents, one content after the other, ascending.
     of_contents: Vec<u32>,
     /// Where the sets of each content end.
     ends: Vec<usize>,
-    /// The blots of each content that no other has.
-    own_blots: Vec<u64>,
+    /// The blots of each content that are not in common sets.
+    other_blots: Vec<u64>,
+    /// The number of blots that several documents have.
+    shared_blots: u64,
+    /// The number of them that are not in common sets.
+    rare_blots: u64,
 }
 
-impl<'s> UsedSets<'s> {
-    fn new(view: &View<'_>, sets: &'s Sets) -> Self {
-        let documents_of = |members: &[u32]| {
+impl UsedSets {
+    fn new(view: &View<'_>, sets: &SetSource<'_>) -> Result<Self> {
+        let documents_of = |members: &[u32]| -> u64 {
             let documents = members
                 .iter()
                 .map(|&content| view.documents_of(ContentNo::new(content)).len().to_u64());
             documents.sum()
         };
-        let mut order: Vec<_> = SetNo::first(sets.len())
-            .filter(|number| sets.uses()[number.index()] > 0)
-            .map(|number| UsedSet {
-                number,
-                documents: documents_of(sets.get(number)),
-                blots: sets.uses()[number.index()],
-                members: sets.get(number),
-            })
-            .collect();
-        order.sort_by_key(|set| (set.documents, set.number));
-        let mut own_blots: Vec<u64> = view
-            .contents()
-            .iter()
-            .map(|content| u64::from(content.blots))
-            .collect();
-        let mut ends = vec![0_usize; own_blots.len()];
-        for set in &order {
-            for &content in set.members {
-                ends[content.to_usize()] += 1;
-                let own = &mut own_blots[content.to_usize()];
-                *own = own.saturating_sub(set.blots);
+        let contents = view.contents().iter();
+        let mut used = Self {
+            order: Vec::new(),
+            first_common: 0,
+            members: Vec::new(),
+            of_contents: Vec::new(),
+            ends: Vec::new(),
+            other_blots: contents.map(|content| u64::from(content.blots)).collect(),
+            shared_blots: 0,
+            rare_blots: 0,
+        };
+        let mut has_common = vec![false; used.other_blots.len()];
+        sets.for_each(|number, blots, members| {
+            let documents = documents_of(members);
+            used.shared_blots += blots;
+            if documents <= FEW_DOCUMENTS {
+                used.rare_blots += blots;
+            } else if blots > 0 {
+                used.push(number, documents, blots, members);
+                for content in members.iter().map(|content| content.to_usize()) {
+                    let other = &mut used.other_blots[content];
+                    *other = other.saturating_sub(blots);
+                    has_common[content] = true;
+                }
             }
+        })?;
+        if !used.order.is_empty() {
+            sets.for_each(|number, blots, members| {
+                let compared = members
+                    .iter()
+                    .filter(|content| has_common[content.to_usize()]);
+                if compared.count() > 1 && blots > 0 {
+                    let documents = documents_of(members);
+                    if documents <= FEW_DOCUMENTS {
+                        used.push(number, documents, blots, members);
+                    }
+                }
+            })?;
+        }
+        used.order.sort_by_key(|set| (set.documents, set.number));
+        used.first_common = used
+            .order
+            .partition_point(|set| set.documents <= FEW_DOCUMENTS);
+        used.list_sets_of_contents();
+        Ok(used)
+    }
+
+    fn push(&mut self, number: SetNo, documents: u64, blots: u64, members: &[u32]) {
+        let start = self.members.len();
+        self.members.extend_from_slice(members);
+        self.order.push(UsedSet {
+            number,
+            documents,
+            blots,
+            members: start..self.members.len(),
+        });
+    }
+
+    fn list_sets_of_contents(&mut self) {
+        let mut ends = vec![0_usize; self.other_blots.len()];
+        for content in &self.members {
+            ends[content.to_usize()] += 1;
         }
         let mut next = vec![0_usize; ends.len()];
         let mut sum = 0;
@@ -166,20 +224,15 @@ impl<'s> UsedSets<'s> {
             sum += *end;
             *end = sum;
         }
-        let mut of_contents = vec![0; sum];
-        for (at, set) in order.iter().enumerate() {
-            for &content in set.members {
+        self.of_contents = vec![0; sum];
+        for (at, set) in self.order.iter().enumerate() {
+            for content in &self.members[set.members.clone()] {
                 let next = &mut next[content.to_usize()];
-                of_contents[*next] = at.to_u32();
+                self.of_contents[*next] = at.to_u32();
                 *next += 1;
             }
         }
-        Self {
-            order,
-            of_contents,
-            ends,
-            own_blots,
-        }
+        self.ends = ends;
     }
 
     fn sets_of(&self, content: usize) -> &[u32] {
@@ -187,26 +240,24 @@ impl<'s> UsedSets<'s> {
         &self.of_contents[start..self.ends[content]]
     }
 
-    /// Whether the documents of a set are near copies. `counts` has a zero for each set, before and
-    /// after.
+    /// Whether the documents of a common set are near copies. `counts` has a zero for each set,
+    /// before and after.
     fn are_near_copies(&self, at: usize, counts: &mut [u32]) -> bool {
-        let UsedSet {
-            documents, members, ..
-        } = self.order[at];
-        if documents <= FEW_DOCUMENTS {
-            return true;
-        }
+        let documents = self.order[at].documents;
+        let members = &self.members[self.order[at].members.clone()];
         let compared = members.len().min(COMPARED);
         let (mut all_blots, mut seen) = (0_u128, Vec::new());
         for place in 0..compared {
             let content = members[place * members.len() / compared].to_usize();
-            all_blots += u128::from(self.own_blots[content]);
+            all_blots += u128::from(self.other_blots[content]);
             for &other in self.sets_of(content) {
                 let set = &self.order[other.to_usize()];
                 if set.documents > documents {
                     break;
                 }
-                all_blots += u128::from(set.blots);
+                if set.documents > FEW_DOCUMENTS {
+                    all_blots += u128::from(set.blots);
+                }
                 let count = &mut counts[other.to_usize()];
                 *count += 1;
                 if *count == 1 {
@@ -224,21 +275,21 @@ impl<'s> UsedSets<'s> {
         shared * 100 >= NEAR_COPIES_PERCENT * in_either
     }
 
-    /// The number of documents above which text is boilerplate, unless they are near copies.
+    /// The number of documents above which text is boilerplate, unless they are near copies. For
+    /// each common set: whether it is of near copies; others count as such.
     fn limit(&self, are_near_copies: &[bool]) -> u64 {
-        let counted: Vec<(u64, u64)> = self
-            .order
+        let counted: Vec<(u64, u64)> = self.order[self.first_common..]
             .iter()
             .zip(are_near_copies)
             .filter(|&(_, &counts)| counts)
             .map(|(set, _)| (set.documents, set.blots))
             .collect();
-        let all: u64 = counted.iter().map(|&(_, blots)| blots).sum();
+        let all = self.rare_blots + counted.iter().map(|&(_, blots)| blots).sum::<u64>();
         let mut beyond = 0;
         for &(documents, blots) in counted.iter().rev() {
             beyond += blots;
             if beyond * ONE_BEYOND_LIMIT > all {
-                return documents.max(FEW_DOCUMENTS);
+                return documents;
             }
         }
         FEW_DOCUMENTS
@@ -266,8 +317,9 @@ mod tests {
         let index = Index::open(directory.path()).unwrap();
         let view = View::by_id(&index).unwrap();
         let sets = view.sets(1).unwrap();
-        let found = Boilerplate::find(&view, &sets, 2);
-        assert_eq!(found, Boilerplate::find(&view, &sets, 1));
+        let source = SetSource::Held(view.sets(1).unwrap());
+        let found = Boilerplate::find(&view, &source, 2).unwrap();
+        assert_eq!(found, Boilerplate::find(&view, &source, 1).unwrap());
         let mut blots = BTreeSet::new();
         view.for_each_blot(|blot, contents| {
             let set = SetNo::first(sets.len())

@@ -4,7 +4,7 @@ use super::{
     discovery::Discovery,
     join::{Join, JoinScratch, Neighbour},
     pair_filter::filtered_clusters,
-    scores::Overlap,
+    scores::{DocumentSize, Overlap},
 };
 use crate::base::ids::{ContentNo, DocNo, SetRank};
 use crate::base::num::{ToU32, ToU64, ToUsize};
@@ -108,16 +108,21 @@ pub fn clusters(
 fn groups(discovery: &Discovery<'_>) -> Result<Vec<Vec<ContentNo>>> {
     let lists = &discovery.sets;
     let mut groups = UnionFind::new(lists.contents());
-    let is_joined: Vec<bool> = lists.sets().map(|set| joins_all(discovery, set)).collect();
-    for set in lists.sets().filter(|set| is_joined[set.index()]) {
-        let members = lists.members(set);
-        members.iter().for_each(|&rank| {
-            groups.join(
-                lists.content_of_rank(members[0]).get(),
-                lists.content_of_rank(rank).get(),
-            )
-        });
-    }
+    let measure = &discovery.options.measure;
+    discovery.for_each_set(|overlap, contents| {
+        let sizes = contents
+            .iter()
+            .map(|&content| lists.size(lists.rank_of(content)).blots);
+        let (Some(smallest), Some(largest)) = (sizes.clone().min(), sizes.max()) else {
+            return;
+        };
+        let [smallest, largest] = [smallest, largest].map(|blots| DocumentSize { blots });
+        if measure.accepts(smallest, largest, overlap) {
+            contents
+                .iter()
+                .for_each(|content| groups.join(contents[0].get(), content.get()));
+        }
+    })?;
     let itself =
         |content: usize, each: &mut dyn FnMut(ContentNo)| each(ContentNo::from_index(content));
     let work = |join: &Join<'_>,
@@ -129,7 +134,7 @@ fn groups(discovery: &Discovery<'_>) -> Result<Vec<Vec<ContentNo>>> {
         join.neighbours_in(
             scratch,
             content,
-            |set| !is_joined[set.index()],
+            |set| !joins_all(join, set),
             &mut neighbours,
         );
         // A content may be its own neighbour: its documents are a pair.
@@ -157,17 +162,15 @@ fn groups(discovery: &Discovery<'_>) -> Result<Vec<Vec<ContentNo>>> {
 
 /// Whether the smallest content of a set forms a pair with each other one by the blots of this set
 /// alone. If it does with the largest, it does with all.
-fn joins_all(discovery: &Discovery<'_>, set: SetRank) -> bool {
-    let lists = &discovery.sets;
+fn joins_all(join: &Join<'_>, set: SetRank) -> bool {
+    let lists = join.ranked;
     let overlap = Overlap {
         shared: lists.weight(set),
         rarity: lists.rarity(set),
     };
     match lists.members(set) {
         [smallest, .., largest] => {
-            discovery
-                .options
-                .measure
+            join.measure
                 .accepts(lists.size(*smallest), lists.size(*largest), overlap)
         }
         _ => false,

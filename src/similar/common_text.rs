@@ -1,8 +1,9 @@
 //! Text that too many documents have to tell of copying.
 
 use super::boilerplate::Boilerplate;
+use crate::base::error::Result;
 use crate::base::ids::SetNo;
-use crate::index::{View, posting::Sets};
+use crate::index::{SetSource, View};
 
 /// Which text is too common to count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -50,13 +51,26 @@ impl CommonSets {
     pub const NONE: Self = Self::MoreThan(u64::MAX);
 
     /// The sets that are too common.
-    pub fn of(common: CommonTextRule, view: &View<'_>, sets: &Sets, threads: usize) -> Self {
-        match common {
+    pub fn of(
+        common: CommonTextRule,
+        view: &View<'_>,
+        sets: &SetSource<'_>,
+        threads: usize,
+    ) -> Result<Self> {
+        Ok(match common {
             CommonTextRule::Counts => Self::NONE,
             CommonTextRule::MoreThan(documents) => Self::MoreThan(documents),
             CommonTextRule::Boilerplate => {
-                Self::Boilerplate(Boilerplate::find(view, sets, threads))
+                Self::Boilerplate(Boilerplate::find(view, sets, threads)?)
             }
+        })
+    }
+
+    /// The boilerplate, if it is ignored.
+    pub fn boilerplate(&self) -> Option<&Boilerplate> {
+        match self {
+            Self::Boilerplate(boilerplate) => Some(boilerplate),
+            Self::MoreThan(_) => None,
         }
     }
 
@@ -71,7 +85,9 @@ impl CommonSets {
     pub(super) fn are_ignored(&self, set: SetNo, df: u64) -> bool {
         match self {
             Self::MoreThan(documents) => df > *documents,
-            Self::Boilerplate(boilerplate) => boilerplate.contains(set),
+            Self::Boilerplate(boilerplate) => {
+                df > boilerplate.max_documents && boilerplate.contains(set)
+            }
         }
     }
 

@@ -3,21 +3,22 @@
 use super::{
     boilerplate::Boilerplate,
     common_text::{CommonSets, CommonTextRule},
+    counted_sets::CountedSets,
     join::{Join, JoinScratch, Neighbour},
     long_sets::{LONG_SET_MEMBERS, LongSets, ShortSetPartners},
     pair_counts::PairCounts,
     pair_filter::PairFilter,
-    ranked_sets::{ContentSets, RankedSets},
-    scores::Measure,
+    ranked_sets::RankedSets,
+    scores::{Measure, Overlap},
 };
-use crate::base::ids::{ContentNo, DocNo};
-use crate::base::num::ToU64;
+use crate::base::ids::{ContentNo, ContentRank, DocNo};
+use crate::base::num::{ToF64, ToU64};
 use crate::{
     base::{
         error::{Error, Result},
         parallel::{self, Budget, Limits, Weighted},
     },
-    index::{ExcludedBlots, View, posting::Sets},
+    index::{ExcludedBlots, SetSource, View},
 };
 use std::{
     collections::HashMap,
@@ -32,7 +33,7 @@ pub struct DiscoveryOptions {
     pub measure: Measure,
     /// Which text is too common to count.
     pub common: CommonTextRule,
-    /// Threads, and the memory to aim at besides the sets and the view.
+    /// Threads, and the memory to aim at besides the view.
     pub limits: Limits,
 }
 
@@ -40,7 +41,7 @@ pub struct DiscoveryOptions {
 pub struct Discovery<'v> {
     /// The documents and contents of the index.
     pub view: &'v View<'v>,
-    /// Its sets, in the order in which they are worth visiting.
+    /// Its sets, in the order in which they are worth visiting: all, or the long ones.
     pub sets: RankedSets,
     /// How to find similar documents.
     pub options: DiscoveryOptions,
@@ -52,8 +53,12 @@ pub struct Discovery<'v> {
     pub long_set: usize,
     /// The pair counts, if they were counted elsewhere; then `sets` holds the long sets only.
     pair_counts: Option<PairCounts>,
+    /// The sets of all contents, if `sets` has long ones only.
+    counted: Option<CountedSets<'v>>,
 }
 
+/// The lists of all sets are in memory if they take at most one in this many bytes of the limit.
+const HELD_SHARE: u64 = 2;
 /// The number of items that a thread takes at a time.
 const CHUNK: usize = 16;
 /// The most bytes of results that wait for their turn: writing results that are still cached costs
@@ -62,34 +67,45 @@ const MOST_WAITING_BYTES: u64 = 4 << 20;
 /// Each lot reads all sets. However little memory is allowed, a lot takes at least this fraction of
 /// the memory of the sets.
 const MOST_LOTS: u64 = 64;
+/// A set that is loaded for a lot takes about this much: mostly two members, and its place in the
+/// list of a content.
+const LOADED_SET_BYTES: u64 = 28;
 
 impl<'v> Discovery<'v> {
     /// Prepares an index.
     pub fn new(view: &'v View<'v>, options: DiscoveryOptions) -> Result<Self> {
-        let sets = view.sets(options.limits.threads)?;
-        Ok(Self::of_sets(view, &sets, &[], options))
+        let is_ordered = options.measure.score.needs_rarity();
+        let source = SetSource::of(view, options.limits, is_ordered)?;
+        Self::of_sets(view, source, &[], options)
     }
 
     /// `ignored` blots of each content are not in the sets and do not count.
     fn of_sets(
         view: &'v View<'v>,
-        sets: &Sets,
+        source: SetSource<'v>,
         ignored: &[u32],
         options: DiscoveryOptions,
-    ) -> Self {
-        let common = CommonSets::of(options.common, view, sets, options.limits.threads);
-        Self {
+    ) -> Result<Self> {
+        let Limits {
+            threads,
+            memory_bytes,
+        } = options.limits;
+        let measure = &options.measure;
+        let common = CommonSets::of(options.common, view, &source, threads)?;
+        let counted = CountedSets::new(view, source, measure, common, ignored, true)?;
+        let memory_bytes = memory_bytes / HELD_SHARE;
+        let sets = RankedSets::new(view, &counted, measure, LONG_SET_MEMBERS, memory_bytes)?;
+        let boilerplate = counted.common().boilerplate().cloned();
+        Ok(Self {
             view,
-            sets: RankedSets::new(view, sets, &options.measure, &common, ignored),
+            counted: sets.is_partial().then_some(counted),
+            sets,
             options,
-            boilerplate: match common {
-                CommonSets::Boilerplate(boilerplate) => Some(boilerplate),
-                CommonSets::MoreThan(_) => None,
-            },
+            boilerplate,
             pair_filter: PairFilter::default(),
             long_set: LONG_SET_MEMBERS,
             pair_counts: None,
-        }
+        })
     }
 
     /// Prepares an index, ignoring some blots: they count neither as shared nor as blots of a
@@ -103,7 +119,7 @@ impl<'v> Discovery<'v> {
             return Self::new(view, options);
         }
         let (sets, ignored) = view.sets_without(left_out, options.limits.threads)?;
-        Ok(Self::of_sets(view, &sets, &ignored, options))
+        Self::of_sets(view, SetSource::Held(sets), &ignored, options)
     }
 
     /// Prepares an index with pair counts that were made elsewhere. It only finds the best
@@ -111,24 +127,82 @@ impl<'v> Discovery<'v> {
     pub fn from_pair_counts(
         view: &'v View<'v>,
         options: DiscoveryOptions,
-        pair_counts: PairCounts,
-    ) -> Self {
-        let sets = RankedSets::new(
+        mut pair_counts: PairCounts,
+    ) -> Result<Self> {
+        let long_sets = SetSource::Held(std::mem::take(&mut pair_counts.long_sets));
+        let ignored = &pair_counts.ignored_blots;
+        let measure = &options.measure;
+        let counted = CountedSets::new(view, long_sets, measure, CommonSets::NONE, ignored, false)?;
+        Ok(Self {
             view,
-            &pair_counts.long_sets,
-            &options.measure,
-            &CommonSets::NONE,
-            &pair_counts.ignored_blots,
-        );
-        Self {
-            view,
-            sets,
+            sets: RankedSets::new(view, &counted, measure, 0, u64::MAX)?,
+            counted: None,
             options,
             boilerplate: None,
             pair_filter: PairFilter::default(),
             long_set: 0,
             pair_counts: Some(pair_counts),
+        })
+    }
+
+    /// Marks the contents that share a blot with one of the marked contents, and may be a pair with
+    /// it, and these themselves.
+    pub fn sharing_with(&self, is_one: &[bool]) -> Result<Vec<bool>> {
+        let mut found = is_one.to_vec();
+        self.for_each_set(|_, members| {
+            if members.iter().any(|content| is_one[content.index()]) {
+                members
+                    .iter()
+                    .for_each(|content| found[content.index()] = true);
+            }
+        })?;
+        Ok(found)
+    }
+
+    /// The set with most blots of those that have at least `members` contents, and among equals the
+    /// one of most documents: its smallest content, and how many it has.
+    pub fn most_used(&self, members: usize) -> Result<Option<(ContentNo, usize)>> {
+        let mut best: Option<((u32, u64), ContentNo, usize)> = None;
+        self.for_each_set(|overlap, contents| {
+            let documents = |content: &ContentNo| self.view.documents_of(*content).len().to_u64();
+            let key = (overlap.shared, contents.iter().map(documents).sum());
+            let is_better = best.is_none_or(|(other, ..)| key >= other);
+            if contents.len() >= members && is_better {
+                let smallest = contents
+                    .iter()
+                    .min_by_key(|content| self.sets.rank_of(**content));
+                best = smallest.map(|&content| (key, content, contents.len()));
+            }
+        })?;
+        Ok(best.map(|(_, content, count)| (content, count)))
+    }
+
+    /// Calls `each` with every set that counts: what its members share by it, and its contents in
+    /// any order.
+    pub(super) fn for_each_set(&self, mut each: impl FnMut(Overlap, &[ContentNo])) -> Result<()> {
+        let mut contents = Vec::new();
+        let needs_rarity = self.options.measure.score.needs_rarity();
+        if let Some(counted) = &self.counted {
+            return counted.for_each(|df, weight, members| {
+                contents.clear();
+                contents.extend(members.iter().map(|&content| ContentNo::new(content)));
+                let rarity = if needs_rarity {
+                    f64::from(weight) / df.to_f64()
+                } else {
+                    0.0
+                };
+                let shared = weight;
+                each(Overlap { shared, rarity }, &contents);
+            });
         }
+        for set in self.sets.sets() {
+            contents.clear();
+            let members = self.sets.members(set).iter();
+            contents.extend(members.map(|&rank| self.sets.content_of_rank(rank)));
+            let (shared, rarity) = (self.sets.weight(set), self.sets.rarity(set));
+            each(Overlap { shared, rarity }, &contents);
+        }
+        Ok(())
     }
 
     /// Reports only the pairs that a filter allows.
@@ -294,10 +368,14 @@ impl<'v> Discovery<'v> {
         } = self.options.limits;
         let mut next = 0;
         while next < count {
-            let (lot, content_sets) = self.next_lot(next..count, &contents_of);
+            let (lot, is_wanted) = self.next_lot(next..count, &contents_of);
             next = lot.end;
+            let is_wanted = |rank: ContentRank| is_wanted[rank.index()];
+            let loaded = self.load_lot(is_wanted)?;
+            let ranked = loaded.as_ref().unwrap_or(&self.sets);
+            let content_sets = ranked.content_sets(is_wanted);
             let join = Join {
-                ranked: &self.sets,
+                ranked,
                 content_sets: &content_sets,
                 measure: &self.options.measure,
             };
@@ -332,15 +410,29 @@ impl<'v> Discovery<'v> {
         Ok(())
     }
 
+    /// The sets of the wanted contents, unless all sets are in memory.
+    pub(super) fn load_lot(
+        &self,
+        is_wanted: impl Fn(ContentRank) -> bool,
+    ) -> Result<Option<RankedSets>> {
+        let load = |counted| self.sets.load_lot(counted, is_wanted);
+        self.counted.as_ref().map(load).transpose()
+    }
+
     /// The next lot: as many items as memory allows for the sets of their contents, at least one;
-    /// and these sets.
-    fn next_lot(
+    /// and the ranks of these contents.
+    pub(super) fn next_lot(
         &self,
         items: Range<usize>,
         contents_of: &impl Fn(usize, &mut dyn FnMut(ContentNo)),
-    ) -> (Range<usize>, ContentSets) {
-        let limit =
-            (self.options.limits.memory_bytes / 4 / 4).max(self.sets.members_count() / MOST_LOTS);
+    ) -> (Range<usize>, Vec<bool>) {
+        let set_bytes = if self.counted.is_some() {
+            LOADED_SET_BYTES
+        } else {
+            4
+        };
+        let limit = (self.options.limits.memory_bytes / 4 / set_bytes)
+            .max(self.sets.members_count() / MOST_LOTS);
         let (mut is_wanted, mut sum, mut end) = (vec![false; self.sets.contents()], 0, items.start);
         let mut added = Vec::new();
         for item in items.clone() {
@@ -360,10 +452,7 @@ impl<'v> Discovery<'v> {
             }
             end = item + 1;
         }
-        (
-            items.start..end,
-            self.sets.content_sets(|rank| is_wanted[rank.index()]),
-        )
+        (items.start..end, is_wanted)
     }
 }
 

@@ -8,11 +8,16 @@
 //! The sets of a document are visited rarest first. As long as the remaining blots suffice, the
 //! kept documents of each set become candidates; after that, only candidates are counted. A
 //! sentence that many documents have, and that is a small part of each, is never visited.
+//!
+//! Where the sets of all documents exceed the memory, documents are visited in lots: a lot has the
+//! sets of its documents, and for each set the documents that were kept in earlier lots.
 
 use super::{
+    discovery::Discovery,
     ranked_sets::{ContentSets, RankedSets},
     scores::{DocumentSize, Measure, Overlap, Score},
 };
+use crate::base::error::Result;
 use crate::base::ids::{ContentNo, ContentRank, SetRank};
 use crate::base::num::{ToU32, ToU64, ToUsize};
 
@@ -42,10 +47,14 @@ pub enum DuplicateDecision {
 
 /// Decides document by document.
 ///
-/// Memory besides the sets: 8 bytes per member of a set, 16 per set and 20 per content.
+/// Memory besides the sets of a lot: 8 bytes per member of a set, 16 per set and 20 per content.
 pub struct DuplicateFilter<'l> {
+    discovery: &'l Discovery<'l>,
+    /// The contents, and all sets, unless they must be loaded.
     ranked: &'l RankedSets,
     measure: Measure,
+    /// The sets of the lot, if not all are in memory.
+    loaded: Option<RankedSets>,
     content_sets: ContentSets,
     /// The kept documents of each set, ascending; there is room for all members of a set.
     kept_members: Vec<u32>,
@@ -67,22 +76,17 @@ pub struct DuplicateFilter<'l> {
 impl<'l> DuplicateFilter<'l> {
     /// Keeps all documents until they are visited. `measure`: [`Score::Inclusion`], the share of
     /// the dropped document, or [`Score::Jaccard`].
-    pub fn new(ranked: &'l RankedSets, measure: Measure) -> Self {
-        let starts: Vec<usize> = ranked
-            .sets()
-            .scan(0, |end, set| {
-                let start = *end;
-                *end += ranked.members(set).len();
-                Some(start)
-            })
-            .collect();
+    pub fn new(discovery: &'l Discovery<'l>, measure: Measure) -> Self {
+        let ranked = &discovery.sets;
         Self {
+            discovery,
             ranked,
             measure,
-            content_sets: ranked.content_sets(|_| true),
-            kept_members: vec![0; ranked.members_count().to_usize()],
-            counts: vec![0; starts.len()],
-            starts,
+            loaded: None,
+            content_sets: ContentSets::default(),
+            kept_members: Vec::new(),
+            counts: Vec::new(),
+            starts: Vec::new(),
             ranks: Vec::new(),
             kept_of_content: vec![None; ranked.contents()],
             shared: Vec::new(),
@@ -90,6 +94,60 @@ impl<'l> DuplicateFilter<'l> {
             itself: None,
             work: 0,
         }
+    }
+
+    /// Calls `visit` with the place of each of these contents, in order. Only these can be visited
+    /// then.
+    pub fn in_lots(
+        &mut self,
+        contents: &[ContentNo],
+        mut visit: impl FnMut(&mut Self, usize),
+    ) -> Result<()> {
+        let mut next = 0;
+        while next < contents.len() {
+            let end = self.load(contents, next)?;
+            (next..end).for_each(|place| visit(self, place));
+            next = end;
+        }
+        Ok(())
+    }
+
+    /// Loads the sets of contents from a place on, as many as memory allows, and the kept documents
+    /// of these sets. Returns the place after them.
+    fn load(&mut self, contents: &[ContentNo], start: usize) -> Result<usize> {
+        let (lot, is_wanted) = if self.ranked.is_partial() {
+            let of_place = |place: usize, each: &mut dyn FnMut(ContentNo)| each(contents[place]);
+            self.discovery.next_lot(start..contents.len(), &of_place)
+        } else {
+            (start..contents.len(), vec![true; self.ranked.contents()])
+        };
+        // The sets of the lot before go first.
+        self.loaded = None;
+        self.content_sets = ContentSets::default();
+        let is_wanted = |rank: ContentRank| is_wanted[rank.index()];
+        self.loaded = self.discovery.load_lot(is_wanted)?;
+        let ranked = self.loaded.as_ref().unwrap_or(self.ranked);
+        self.content_sets = ranked.content_sets(is_wanted);
+        self.kept_members.clear();
+        self.starts.clear();
+        self.counts.clear();
+        for set in ranked.sets() {
+            let (start, members) = (self.kept_members.len(), ranked.members(set));
+            let kept = members
+                .iter()
+                .filter_map(|&rank| self.kept_of_content[ranked.content_of_rank(rank).index()]);
+            self.kept_members.extend(kept);
+            self.kept_members[start..].sort_unstable();
+            self.starts.push(start);
+            self.counts.push((self.kept_members.len() - start).to_u32());
+            self.kept_members.resize(start + members.len(), 0);
+        }
+        Ok(lot.end)
+    }
+
+    /// The sets of the lot.
+    fn sets(&self) -> &RankedSets {
+        self.loaded.as_ref().unwrap_or(self.ranked)
     }
 
     /// Decides on the next document, given its content.
@@ -131,7 +189,8 @@ impl<'l> DuplicateFilter<'l> {
         self.kept_of_content[content.index()] = Some(number);
         self.ranks.push(rank);
         self.shared.push(0);
-        for &set in self.content_sets.of(rank) {
+        // Before the first lot there are no sets.
+        for &set in self.content_sets.of_known(rank) {
             let count = &mut self.counts[set.index()];
             self.kept_members[self.starts[set.index()] + count.to_usize()] = number;
             *count += 1;
@@ -149,7 +208,7 @@ impl<'l> DuplicateFilter<'l> {
     fn nearest_in(&mut self, size: DocumentSize, sets: &[SetRank]) -> DuplicateDecision {
         let mut remaining: u32 = sets
             .iter()
-            .fold(0, |sum, &set| sum.saturating_add(self.ranked.weight(set)));
+            .fold(0, |sum, &set| sum.saturating_add(self.sets().weight(set)));
         let mut candidates = std::mem::take(&mut self.candidates);
         for &set in sets {
             let can_add = self.can_be_enough(size, remaining);
@@ -159,7 +218,7 @@ impl<'l> DuplicateFilter<'l> {
             let start = self.starts[set.index()];
             let kept_members =
                 &self.kept_members[start..start + self.counts[set.index()].to_usize()];
-            let weight = self.ranked.weight(set);
+            let weight = self.sets().weight(set);
             if can_add {
                 self.work += kept_members.len().to_u64();
                 add_candidates(kept_members, weight, &mut self.shared, &mut candidates);

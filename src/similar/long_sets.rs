@@ -127,12 +127,18 @@ impl LongSets {
     }
 
     /// The number of short sets among the sets of a content, which are sorted rarest first.
-    fn short(&self, sets: &[SetRank]) -> usize {
-        sets.partition_point(|&set| set < self.first)
+    fn short(&self, lists: &RankedSets, sets: &[SetRank]) -> usize {
+        let first = self.first_in(lists);
+        sets.partition_point(|&set| set < first)
     }
 
-    fn places(&self, set: SetRank) -> &[u32] {
-        let at = set.index() - self.first.index();
+    /// The first long set of these lists, which may be those of a lot.
+    fn first_in(&self, lists: &RankedSets) -> SetRank {
+        lists.first_held().unwrap_or(self.first)
+    }
+
+    /// The members of a long set, by its place among them.
+    fn places(&self, at: usize) -> &[u32] {
         let start = if at == 0 { 0 } else { self.ends[at - 1] };
         &self.places[start..self.ends[at]]
     }
@@ -144,13 +150,19 @@ impl LongSets {
 
     /// The contents that share most blots of some long sets alone.
     fn best(&self, lists: &RankedSets, sets: &[SetRank]) -> BestPartners {
-        if let Some(found) = self.remembered.get(sets) {
+        // In another lot, the same sets have other ranks.
+        let first = self.first_in(lists).index();
+        let among_long: Vec<SetRank> = sets
+            .iter()
+            .map(|set| SetRank::from_index(set.index() - first))
+            .collect();
+        if let Some(found) = self.remembered.get(&among_long) {
             return found;
         }
         let walked = sets
             .iter()
             .map(|&set| SetCursor {
-                places: self.places(set),
+                places: self.places(set.index() - first),
                 weight: lists.weight(set),
             })
             .collect();
@@ -166,7 +178,7 @@ impl LongSets {
             placed: placed.into(),
             neighbours: neighbours.into(),
         };
-        self.remembered.put(sets, &found);
+        self.remembered.put(&among_long, &found);
         found
     }
 }
@@ -350,7 +362,7 @@ impl Join<'_> {
             return Arc::default();
         };
         let sets = self.content_sets.of(rank);
-        let short = first.short(sets);
+        let short = first.short(self.ranked, sets);
         match short_partners {
             ShortSetPartners::Joined => self.count(scratch, rank, sets, short),
             ShortSetPartners::Counted(counted) => {

@@ -21,8 +21,8 @@ fn the_stream_has_header_records_and_end() {
         TestDir::with(&[("a.txt", TEXT)]).run("dedup-blot", &["-k", "3", "--positions", "a.txt"]);
     assert_eq!(
         ran.ok_text(),
-        r#"{"dedup":"blots","version":1,"scheme":"words@18.0/49 ordered:3:32 all"}
-{"doc":"a.txt","bytes":26,"hash":"72c1a3dd9a84d69efa92a935498285dc","tokens":5,"blots":["d96da365","17faaf25","68072423"],"positions":[0,1,2]}
+        r#"{"dedup":"blots","version":1,"scheme":"words@18.0/49 ordered:3:40 all"}
+{"doc":"a.txt","bytes":26,"hash":"72c1a3dd9a84d69efa92a935498285dc","tokens":5,"blots":["d96da3656b","17faaf2576","6807242378"],"positions":[0,1,2]}
 {"end":{"records":1}}
 "#
     );
@@ -47,7 +47,7 @@ fn every_window_has_a_blot() {
     );
     assert_eq!(
         blots(&["-k", "3", "--scheme", "xor"], TEXT),
-        ["91fefd89", "22b44be8", "30a82272"]
+        ["91fefd8911", "22b44be823", "30a822723a"]
     );
 }
 
@@ -113,7 +113,7 @@ fn the_anchor_selection_keeps_windows_by_their_first_word() {
     assert_eq!(found[1]["positions"].to_string(), "[0,3,5,7]");
     assert_eq!(
         found[0]["scheme"],
-        "words@18.0/49 ordered:2:32 anchor:=563d1a65c3d49379"
+        "words@18.0/49 ordered:2:40 anchor:=563d1a65c3d49379"
     );
 }
 
@@ -156,7 +156,7 @@ fn both_strands_of_dna_have_the_same_blots() {
     );
     assert_eq!(set(&found[1]), set(&found[2]));
     assert_eq!(set(&found[1]).len(), forward.len() - 30);
-    assert_eq!(found[0]["scheme"], "dna@18.0 ordered:31:32 all");
+    assert_eq!(found[0]["scheme"], "dna@18.0 ordered:31:40 all");
 }
 
 #[test]
@@ -165,8 +165,8 @@ fn token_streams_of_other_programs_are_read() {
     let ran = TestDir::new().run_with("dedup-blot", &["-k", "3"], lines.as_bytes());
     assert_eq!(
         ran.ok_text(),
-        r#"{"dedup":"blots","version":1,"scheme":"words@18.0/49 ordered:3:32 all"}
-{"doc":"x","hash":"2395a67e0e829f0a2ef6533ab30585d3","tokens":3,"blots":["d96da365"]}
+        r#"{"dedup":"blots","version":1,"scheme":"words@18.0/49 ordered:3:40 all"}
+{"doc":"x","hash":"2395a67e0e829f0a2ef6533ab30585d3","tokens":3,"blots":["d96da3656b"]}
 {"doc":"y","hash":"99aa06d3014798d86001c324468d497f","tokens":0,"blots":[]}
 {"end":{"records":2}}
 "#
@@ -175,7 +175,7 @@ fn token_streams_of_other_programs_are_read() {
         "{{\"dedup\":\"tokens\",\"version\":1,\"scheme\":\"mine@2\"}}\n{lines}{{\"end\":{{\"records\":2}}}}\n"
     );
     let ran = TestDir::new().run_with("dedup-blot", &["-k", "3"], stream.as_bytes());
-    assert_eq!(records(&ran.ok())[0]["scheme"], "mine@2 ordered:3:32 all");
+    assert_eq!(records(&ran.ok())[0]["scheme"], "mine@2 ordered:3:40 all");
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn a_scheme_mismatch_names_both_schemes() {
         (ran.code(), ran.stderr().as_str()),
         (
             2,
-            "dedup-blot: b: scheme is 'char:3@18.0 ordered:3:32 all', expected 'char:3@18.0 ordered:3:20 all'; blots cannot be made into others: start from the documents\n"
+            "dedup-blot: b: scheme is 'char:3@18.0 ordered:3:40 all', expected 'char:3@18.0 ordered:3:20 all'; blots cannot be made into others: start from the documents\n"
         )
     );
     let ran = dir.run("dedup-tokenize", &["b"]);
@@ -267,7 +267,7 @@ fn documents_after_a_blot_stream_get_its_scheme() {
     let ran = dir.run("dedup-blot", &["c.blots", "b"]);
     assert_eq!(ran.code(), 2);
     assert!(
-        ran.stderr().starts_with("dedup-blot: b: this program cannot make blots of scheme 'words@18.0/49 ordered:8:32 anchor:="),
+        ran.stderr().starts_with("dedup-blot: b: this program cannot make blots of scheme 'words@18.0/49 ordered:8:40 anchor:="),
         "{}",
         ran.stderr()
     );

@@ -113,7 +113,7 @@ fn golden_streams_are_read_and_written_unchanged() {
         (
             "dedup-blot",
             "ordered-8-32.blots",
-            &["--tokenizer", "word", "--positions"],
+            &["--tokenizer", "word", "--bits", "32", "--positions"],
         ),
         (
             "dedup-tokenize",
@@ -123,7 +123,13 @@ fn golden_streams_are_read_and_written_unchanged() {
         (
             "dedup-blot",
             "code-code-norm.blots",
-            &["--tokenizer", "code+code-norm", "--positions"],
+            &[
+                "--tokenizer",
+                "code+code-norm",
+                "--bits",
+                "32",
+                "--positions",
+            ],
         ),
         (
             "dedup-blot",
@@ -231,6 +237,8 @@ fn the_golden_index_is_read_and_reproduced() {
             "--tokenizer",
             "word",
             "--keep-markup",
+            "--bits",
+            "32",
             "corpus/",
         ],
     )

@@ -154,7 +154,7 @@ fn exact_groups_and_blots_are_written() {
         blots.lines().take(2).collect::<Vec<_>>(),
         [
             "blot\tdf\tdocs",
-            "044f5700\t3\t[\"essays/harbour-inspection.txt\",\"essays/tides-revised.txt\",\"essays/tides.txt\"]"
+            "044f5700ec\t3\t[\"essays/harbour-inspection.txt\",\"essays/tides-revised.txt\",\"essays/tides.txt\"]"
         ]
     );
     let few = dir
@@ -691,7 +691,7 @@ fn boilerplate_does_not_count() {
         ),
     ] {
         let head = format!(
-            "{{\"dedup\":\"extract\",{},\"scheme\":\"words@18.0/49 ordered:8:32 all\",\"version\":1}}\n",
+            "{{\"dedup\":\"extract\",{},\"scheme\":\"words@18.0/49 ordered:8:40 all\",\"version\":1}}\n",
             header
         );
         assert_eq!(pairs(&more), head + &without, "{more:?}");

@@ -387,7 +387,7 @@ proptest! {
         blots.sort_unstable();
         let line = |&(Reverse(df), name, blot): &(Reverse<u64>, u32, u32)| {
             let docs: Vec<_> = (0..documents.len()).filter(|&document| documents[document].0.contains(&blot)).map(|document| format!("\"d{document:03}\"")).collect();
-            format!("{{\"blot\":\"{name:08x}\",\"df\":{df},\"docs\":[{}]}}\n", docs.join(","))
+            format!("{{\"blot\":\"{name:010x}\",\"df\":{df},\"docs\":[{}]}}\n", docs.join(","))
         };
         let expected: String = blots.iter().map(line).collect();
         prop_assert_eq!(extracted(&index, Extract::Blots { sigma, format: Format::Ndjson }, Score::Containment, 0.5, None), expected);

@@ -794,7 +794,7 @@ fn parts_that_do_not_fit_together_are_refused() {
         ("p/000 i", "p/000: a part of an index, and i a whole one"),
         (
             "i other",
-            "other: scheme is 'words@18.0/49 ordered:5:32 all', expected 'words@18.0/49 ordered:8:32 all'; only indexes of one scheme can be joined; build them with the same options",
+            "other: scheme is 'words@18.0/49 ordered:5:40 all', expected 'words@18.0/49 ordered:8:40 all'; only indexes of one scheme can be joined; build them with the same options",
         ),
     ] {
         let ran = dir.shell(&format!("dedup-index merge -o m {inputs}"));

@@ -149,7 +149,7 @@ fn dump_gives_the_blots_of_the_stream() {
                     .map_or("", |(_, more)| more))
         ));
         dir.shell(&format!(
-            "dedup-index build -o i{number} {options} c && dedup-index verify i{number}"
+            "dedup-index build -q -o i{number} {options} c && dedup-index verify i{number}"
         ))
         .ok();
         assert_eq!(
@@ -188,7 +188,7 @@ fn stats_count_aliases_as_documents() {
     assert_eq!(stats["df"]["top"][0][0], *df.values().max().unwrap());
     let table = dir.run("dedup-index", &["stats", "i"]).ok_text();
     assert!(
-        table.starts_with("scheme                  words@18.0/49 ordered:8:32 all\n")
+        table.starts_with("scheme                  words@18.0/49 ordered:8:40 all\n")
             && table.contains("documents                             65\n"),
         "{table}"
     );
@@ -217,16 +217,16 @@ fn dump_of_a_blot_lists_its_documents() {
         );
     }
     assert_eq!(
-        dir.run("dedup-index", &["dump", "--blot", "00000000", "i"])
+        dir.run("dedup-index", &["dump", "--blot", "0000000000", "i"])
             .ok(),
         b""
     );
-    let ran = dir.run("dedup-index", &["dump", "--blot", "123456789", "i"]);
+    let ran = dir.run("dedup-index", &["dump", "--blot", "12345678901", "i"]);
     assert_eq!(
         (ran.code(), ran.stderr().as_str()),
         (
             2,
-            "dedup-index: '123456789' is not a blot of 32 bits in hex\n"
+            "dedup-index: '12345678901' is not a blot of 40 bits in hex\n"
         )
     );
 }
@@ -317,7 +317,7 @@ fn build_and_stats_refuse_directories_that_are_not_an_index() {
     assert_eq!(ran.code(), 2);
     assert!(
         ran.stderr().contains(
-            "scheme is 'words@18.0/49 ordered:8:32 all', expected 'words@18.0/49 ordered:4:32 all'"
+            "scheme is 'words@18.0/49 ordered:8:40 all', expected 'words@18.0/49 ordered:4:40 all'"
         ),
         "{}",
         ran.stderr()

@@ -88,11 +88,11 @@ fn an_index_of_single_characters_is_still_queried() {
     let dir = TestDir::new();
     dir.write("thai.txt", article("tha", "18"));
     for (index, options, scheme) in [
-        ("new.idx", &[][..], "words@18.0/49 ordered:8:32 all"),
+        ("new.idx", &[][..], "words@18.0/49 ordered:8:40 all"),
         (
             "old.idx",
             &["--tokenizer", "word"],
-            "word@18.0 ordered:8:32 all",
+            "word@18.0 ordered:8:40 all",
         ),
     ] {
         let build = [&["build", "-q", "-o", index, "thai.txt"], options].concat();

@@ -61,3 +61,4 @@ mod test_hosts;
 mod tokenize;
 mod truncated_files;
 mod verbs;
+mod width;

@@ -243,7 +243,7 @@ fn excluded_text_does_not_count() {
     assert_eq!(ran.code(), 2);
     assert!(
         ran.stderr().contains(
-            "scheme is 'words@18.0/49 ordered:5:32 all', expected 'words@18.0/49 ordered:8:32 all'"
+            "scheme is 'words@18.0/49 ordered:5:40 all', expected 'words@18.0/49 ordered:8:40 all'"
         ),
         "{}",
         ran.stderr()

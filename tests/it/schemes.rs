@@ -268,7 +268,7 @@ fn contradictory_schemes_are_refused() {
         ),
         (
             "dedup-query i --scheme ordered c/source.txt",
-            "words@18.0/49 ordered:8:32 all",
+            "words@18.0/49 ordered:8:40 all",
         ),
     ] {
         let ran = dir.shell(line);

@@ -39,8 +39,8 @@ fn blots(dir: &TestDir, flags: &str, path: &str) -> Vec<(String, BTreeSet<u64>)>
         .collect()
 }
 
-/// What the blots of a further tokenizer are XORed with: the first 32 bits of `printf code-norm | xxhsum -H3`.
-const SALT_OF_CODE_NORM: u64 = 0x5531_a0fd;
+/// What the blots of a further tokenizer are XORed with: the first 40 bits of `printf code-norm | xxhsum -H3`.
+const SALT_OF_CODE_NORM: u64 = 0x55_31a0_fdf0;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
@@ -142,7 +142,7 @@ fn a_changed_index_equals_one_that_is_built_anew() {
         .ok();
     assert_eq!(
         dir.shell("dedup-index dump three | head -1").ok_text(),
-        "{\"dedup\":\"blots\",\"version\":1,\"scheme\":\"code+code-norm@18.0 code=ordered:6,code-norm=ordered:6:32 all\"}\n"
+        "{\"dedup\":\"blots\",\"version\":1,\"scheme\":\"code+code-norm@18.0 code=ordered:6,code-norm=ordered:6:40 all\"}\n"
     );
     let ran = dir.shell(
         "dedup-index build -q -o single --tokenizer code c && dedup-index merge -o m one single",
@@ -283,23 +283,23 @@ fn letters_have_default_windows_of_their_own() {
     };
     assert_eq!(
         scheme("word+letters"),
-        "word+char:1@18.0 word=ordered:8,char:1=ordered:16/winnow:8:32 all"
+        "word+char:1@18.0 word=ordered:8,char:1=ordered:16/winnow:8:40 all"
     );
     assert_eq!(
         scheme("word+letters --scheme letters=letters:20"),
-        "word+char:1@18.0 word=ordered:8,char:1=letters:20:32 all"
+        "word+char:1@18.0 word=ordered:8,char:1=letters:20:40 all"
     );
     assert_eq!(
         scheme("code+code-norm"),
-        "code+code-norm@18.0 code=ordered:16,code-norm=ordered:16:32 all"
+        "code+code-norm@18.0 code=ordered:16,code-norm=ordered:16:40 all"
     );
     assert_eq!(
         scheme("code --scheme code=ordered:9"),
-        "code@18.0 ordered:9:32 all"
+        "code@18.0 ordered:9:40 all"
     );
     assert_eq!(
         scheme("code+code-norm -k 7"),
-        "code+code-norm@18.0 code=ordered:7,code-norm=ordered:7:32 all"
+        "code+code-norm@18.0 code=ordered:7,code-norm=ordered:7:40 all"
     );
 }
 
@@ -368,7 +368,7 @@ fn what_makes_no_sense_is_refused() {
         ),
         (
             "dedup-index add i --tokenizer code copy.c",
-            "scheme is 'code+code-norm@18.0 code=ordered:16,code-norm=ordered:16:32 all', expected 'code@18.0 ordered:8:32 all'",
+            "scheme is 'code+code-norm@18.0 code=ordered:16,code-norm=ordered:16:40 all', expected 'code@18.0 ordered:8:40 all'",
         ),
         ("head -c 900 binary | dedup-blot", "binary"),
     ] {

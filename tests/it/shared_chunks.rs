@@ -244,11 +244,11 @@ fn incomplete_results_are_refused() {
         ),
         (
             "dedup-index build -o m old.blots",
-            "its record lacks 'distinct', the number of all its distinct blots, which a record of scheme 'words@18.0/49 ordered:8:32 spex:",
+            "its record lacks 'distinct', the number of all its distinct blots, which a record of scheme 'words@18.0/49 ordered:8:40 spex:",
         ),
         (
             "dedup-index build -o m odd.blots",
-            "'distinct' has no meaning in scheme 'words@18.0/49 ordered:8:32 all', which leaves no blots out",
+            "'distinct' has no meaning in scheme 'words@18.0/49 ordered:8:40 all', which leaves no blots out",
         ),
     ] {
         let ran = dir.shell(line);

@@ -325,7 +325,7 @@ fn min_tokens_and_taboo_drop_passages() {
     let run = |options: &str| dir.shell(&format!("dedup-extract passages i c.jsonl {options}"));
     let long = run("--min-tokens 10").ok();
     assert_eq!(shown(&long), [(10, "a:2-51 b:0-49".to_owned())]);
-    let header = json!({ "dedup": "extract", "version": 1, "scheme": "words@18.0/49 ordered:8:32 all", "min_tokens": 10, "taboo": [] });
+    let header = json!({ "dedup": "extract", "version": 1, "scheme": "words@18.0/49 ordered:8:40 all", "min_tokens": 10, "taboo": [] });
     assert_eq!(records(&long)[0], header);
     dir.write("taboo/all", format!("before {} after", words("TWO", 9)));
     dir.write("part", words("one", 9));

@@ -167,7 +167,7 @@ const MANUAL: Manual = Manual {
                 "clusters: cluster, size, kept, members, and dropped, a list of doc, duplicate_of, shared, score: a group of documents that are connected by pairs, and the document that --keep prefers. duplicate_of is that document, if they are a pair; otherwise the document that connects them, which is in dropped itself. Two documents of a cluster may have nothing in common: to clean a corpus use clean, not clusters. In tables a row for each document: cluster, doc, kept (1 or 0), duplicate_of, shared, score.",
                 "exact: group, size, tokens, docs; in tables a row for each document: group, doc. blots: blot, df, docs; in tables, too, docs is a JSON array.",
                 "spans: doc, bytes (of its text), spans (pairs of the first byte and the one after the last), seen (bytes in spans), for each document, in the order of the input. A window of k tokens, from the start of its first token to the \
-                 end of its last, was seen if a document of the index with a smaller id, in byte order, has the same blot; that document need not be in the input; windows that touch or overlap are one span. After cutting all spans, no window is in two documents. The documents must be those of the index, and the index must have all blots (--select all). In a large corpus two windows may share a blot of 32 bits by chance; --bits 64 makes that next to impossible.",
+                 end of its last, was seen if a document of the index with a smaller id, in byte order, has the same blot; that document need not be in the input; windows that touch or overlap are one span. After cutting all spans, no window is in two documents. The documents must be those of the index, and the index must have all blots (--select all). In a large corpus two windows may share a blot of 40 bits by chance; --bits 64 makes that next to impossible.",
                 "passages: passage (the number of the family), tokens (of its representative), count (of places), documents (that have it), variants (different texts of its places), new (tokens of its places that are in none of the earlier \
                  families), text (at most 300 characters of the representative; null if the documents were given as tokens), representative (doc, start, end: the place that has most of what most places have, and least of the rest), differs \
                  (where the 31 most frequent other variants differ from the representative: pairs of the first byte and the one after the last, in its document), places, a list of doc, start, end (bytes), variant (left out if the text is that of the \
@@ -258,11 +258,8 @@ impl Tool for ExtractCli {
             })
         });
         command.mut_subcommand("clean", |clean| {
-            let clean = clean.mut_arg("k", |flag| {
+            clean.mut_arg("k", |flag| {
                 flag.help("Tokens in a window [default: 5, for dna 31]")
-            });
-            clean.mut_arg("bits", |flag| {
-                flag.help("Width of a blot, 16 to 64 [default: 40]")
             })
         })
     }

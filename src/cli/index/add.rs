@@ -1,7 +1,7 @@
 //! dedup-index add.
 
 use super::{
-    super::{exit_code, watched},
+    super::{exit_code, watched, width::warn_of_written},
     IndexArgs, PROGRAM,
     change::{ChangeArgs, tell},
 };
@@ -24,5 +24,6 @@ pub fn run_add(args: &AddArgs) -> Result<ExitCode, anyhow::Error> {
         Ok(add(&options, &settings, &args.of.index, watch)?)
     })?;
     tell(&changed, &args.of.index, run.common.quiet, false);
+    warn_of_written(PROGRAM, &args.of.index, run.common.quiet)?;
     Ok(exit_code(changed.problems, run.input.read.skip_bad))
 }

@@ -4,6 +4,7 @@ use super::{
     super::{
         args::{BlotArgs, RunArgs, TokenArgs},
         exit_code, watched,
+        width::warn_of_written,
     },
     PROGRAM, ResourceArgs,
 };
@@ -60,5 +61,6 @@ pub fn run_build(args: &BuildArgs) -> Result<ExitCode, anyhow::Error> {
     let summary = watched(PROGRAM, &args.run, false, |watch| {
         Ok(build(&options, &settings, &args.output, watch)?)
     })?;
+    warn_of_written(PROGRAM, &args.output, args.run.common.quiet)?;
     Ok(exit_code(summary.problems, args.run.input.read.skip_bad))
 }

@@ -1,6 +1,9 @@
 //! dedup-index compact.
 
-use super::{super::args::QuietArgs, IndexArgs, ResourceArgs};
+use super::{
+    super::{args::QuietArgs, width::warn_of_written},
+    IndexArgs, PROGRAM, ResourceArgs,
+};
 use crate::commands::compact;
 use clap::Args;
 use std::process::ExitCode;
@@ -10,7 +13,7 @@ pub struct CompactArgs {
     #[command(flatten)]
     of: IndexArgs,
     #[command(flatten)]
-    _quiet: QuietArgs,
+    quiet: QuietArgs,
     #[command(flatten)]
     resources: ResourceArgs,
     /// How many threads work [default: one a core]
@@ -20,5 +23,6 @@ pub struct CompactArgs {
 
 pub fn run_compact(args: &CompactArgs) -> Result<ExitCode, anyhow::Error> {
     compact(&args.of.index, &args.resources.resources(args.threads))?;
+    warn_of_written(PROGRAM, &args.of.index, args.quiet.quiet)?;
     Ok(ExitCode::SUCCESS)
 }

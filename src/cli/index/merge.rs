@@ -1,7 +1,7 @@
 //! dedup-index merge.
 
 use super::{
-    super::{exit_code, progress::Complaints},
+    super::{exit_code, progress::Complaints, width::warn_of_written},
     PROGRAM, ResourceArgs,
 };
 use crate::commands::merge;
@@ -42,5 +42,6 @@ pub fn run_merge(args: &MergeArgs) -> Result<ExitCode, anyhow::Error> {
         &resources,
         complaints,
     )?;
+    warn_of_written(PROGRAM, &args.output, args.quiet)?;
     Ok(exit_code(summary.problems, args.skip_bad))
 }

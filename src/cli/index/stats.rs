@@ -4,8 +4,10 @@ use super::{
     super::{
         args::{QuietArgs, threads_of},
         output::{Output, grouped},
+        progress::say,
+        width::warning,
     },
-    IndexArgs,
+    IndexArgs, PROGRAM,
 };
 use crate::index::{Index, Stats, ranges_text, stats};
 use clap::Args;
@@ -16,7 +18,7 @@ pub struct StatsArgs {
     #[command(flatten)]
     of: IndexArgs,
     #[command(flatten)]
-    _quiet: QuietArgs,
+    quiet: QuietArgs,
     /// As one JSON object
     #[arg(long)]
     json: bool,
@@ -30,6 +32,10 @@ pub fn run_stats(args: &StatsArgs) -> Result<ExitCode, anyhow::Error> {
         writeln!(out, "{}", serde_json::to_string(&stats)?)?;
     } else {
         out.write_all(stats_table(&stats).as_bytes())?;
+    }
+    if stats.width.too_narrow && !args.quiet.quiet {
+        let name = args.of.index.display();
+        say(&format!("{PROGRAM}: {name}: {}", warning(&stats.width)));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -59,6 +65,7 @@ fn stats_table(stats: &Stats) -> String {
         ("  singletons", stats.singletons),
         ("document sets", stats.sets),
         ("  members", stats.set_members),
+        ("chance matches", stats.width.chance_matches),
         ("free numbers", stats.free_numbers),
     ] {
         table += &number(name, value);

@@ -1,7 +1,7 @@
 //! dedup-index sync.
 
 use super::{
-    super::{exit_code, watched},
+    super::{exit_code, watched, width::warn_of_written},
     IndexArgs, PROGRAM,
     change::{ChangeArgs, tell},
 };
@@ -43,6 +43,7 @@ pub fn run_sync(args: &SyncArgs) -> Result<ExitCode, anyhow::Error> {
         Ok(sync(&options, &settings, &args.of.index, watch)?)
     })?;
     tell(&changed, &args.of.index, run.common.quiet, args.dry_run);
+    warn_of_written(PROGRAM, &args.of.index, run.common.quiet)?;
     if let Some(refusal) = &changed.refusal {
         anyhow::bail!(
             "{}: it would be refused: {refusal}",

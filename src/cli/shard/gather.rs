@@ -1,6 +1,9 @@
 //! dedup-shard gather.
 
-use super::{super::args::AccountArgs, OfRun, tell};
+use super::{
+    super::{args::AccountArgs, width::warn_of_written},
+    OfRun, PROGRAM, tell,
+};
 use crate::cluster::{
     OutputState, TaskKind, TaskWork, enter_directory, gather_index, gather_needs, has_file,
     output_state, write_input,
@@ -67,5 +70,6 @@ pub fn run_gather(args: &GatherArgs) -> Result<ExitCode, anyhow::Error> {
             gather_index(&plan, &directory, files, &output)?;
         }
     }
+    warn_of_written(PROGRAM, &output, args.quiet)?;
     Ok(tell(&plan, &input, args.quiet))
 }

@@ -5,6 +5,8 @@ use super::{
         args::{AccountArgs, threads_of},
         extract::print_account,
         progress::{TaskBar, say, say_lines},
+        source::is_index,
+        width::warn_of_written,
     },
     OfRun, PROGRAM,
     engine::{EngineName, ensure_meant_for, setup},
@@ -20,12 +22,16 @@ use crate::{
     },
     cluster::{
         CleanOutcome, DEFAULT_RETRIES, ENGINES, EXIT_LOST, Engine, EngineSetup, EventLog, Failure,
-        Plan, RunLock, RunObserver, RunOptions, RunOutcome, RunSummary, TaskError, Verdict,
-        input_of, write_report,
+        Plan, RunLock, RunObserver, RunOptions, RunOutcome, RunSummary, TaskError, TaskKind,
+        Verdict, input_of, write_report,
     },
 };
 use clap::Args;
-use std::{io, path::Path, process::ExitCode};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 #[derive(Args, Debug)]
 pub struct RunTasksArgs {
@@ -90,6 +96,9 @@ fn run_all(args: &RunTasksArgs) -> Result<ExitCode, anyhow::Error> {
         if let Some(cleaned) = &cleaned {
             input.problems.extend(cleaned.problems.iter().cloned());
         }
+        if let Some(index) = index_of(&plan, &directory) {
+            warn_of_written(PROGRAM, &index, args.quiet)?;
+        }
         let code = tell(&plan, &input, args.quiet);
         if let Some(cleaned) = cleaned.filter(|_| !args.quiet) {
             print_account(&cleaned.account, PROGRAM);
@@ -97,6 +106,18 @@ fn run_all(args: &RunTasksArgs) -> Result<ExitCode, anyhow::Error> {
         return Ok(code);
     }
     Ok(tell_failures(&failures))
+}
+
+/// The index that a run has written or changed, if it is on this machine.
+fn index_of(plan: &Plan, directory: &Path) -> Option<PathBuf> {
+    let base = plan.options.base.as_ref();
+    let changed = base.map(|base| PathBuf::from(&base.index));
+    let mut gathered = plan
+        .tasks_of(TaskKind::Gather)
+        .map(|task| directory.join(&task.output));
+    changed
+        .or_else(|| gathered.next())
+        .filter(|index| is_index(index))
 }
 
 fn engine<'p>(

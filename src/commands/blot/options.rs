@@ -59,7 +59,11 @@ const DEFAULT_K: u32 = 8;
 const DEFAULT_K_DNA: u32 = 31;
 /// Windows of letters and of the few classes of normalized code, of which eight tell little.
 const DEFAULT_K_SMALL: u32 = 16;
-pub(crate) const DEFAULT_BITS: u8 = 32;
+/// The default width of a blot. It is enough for some 80 GB of new text (see
+/// [`crate::index::WidthFit`]), and as fast as fewer bits: a posting still fits into 64 bits. It is
+/// the same for every size, as streams and slices name their width before the size of the
+/// collection is known, and all ways in must give the same bytes.
+pub(crate) const DEFAULT_BITS: u8 = 40;
 
 /// The default number of tokens of a window.
 pub fn default_window(rule: Rule) -> u32 {

@@ -1,11 +1,11 @@
 //! The text of a collection that is taken for boilerplate.
 
 use super::put;
-use crate::base::ids::{ContentNo, DocNo, SetNo};
+use crate::base::ids::{ContentNo, DocNo};
 use crate::base::num::ToU64;
 use crate::{
-    base::error::Result,
-    index::View,
+    base::{error::Result, parallel::Limits},
+    index::{SetSource, View},
     report::{DocumentIds, Format, Sink, records::BoilerplateRecord},
     similar::Boilerplate,
 };
@@ -18,20 +18,19 @@ const NAMED: usize = 5;
 /// blots × documents.
 pub fn write_boilerplate(
     view: &View<'_>,
-    threads: usize,
+    limits: Limits,
     format: Format,
     out: &mut impl Write,
 ) -> Result<()> {
-    let sets = view.sets(threads)?;
-    let boilerplate = Boilerplate::find(view, &sets, threads);
+    let sets = SetSource::of(view, limits, false)?;
+    let boilerplate = Boilerplate::find(view, &sets, limits.threads)?;
     let ids = DocumentIds::read(view)?;
-    let mut found: Vec<_> = SetNo::first(sets.len())
-        .filter(|&set| boilerplate.contains(set))
-        .map(|set| {
-            let documents = documents(view, sets.get(set));
-            (sets.uses()[set.index()], documents)
-        })
-        .collect();
+    let mut found = Vec::new();
+    sets.for_each(|set, blots, contents| {
+        if boilerplate.contains(set) {
+            found.push((blots, documents(view, contents)));
+        }
+    })?;
     found.sort_by(|(blots, documents), (other_blots, others)| {
         let text = |blots: &u64, documents: &[DocNo]| Reverse(blots * documents.len().to_u64());
         text(blots, documents)

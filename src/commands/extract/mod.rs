@@ -369,7 +369,7 @@ pub fn extract_counted_share(
             limits: options.limits,
         },
         counted,
-    );
+    )?;
     if share.number == 0 {
         table::put_head(&discovery, rows, out)?;
     }
@@ -434,7 +434,7 @@ fn extract_from(
             blots::write_blots(&view, index.scheme.bits, sigma, options, format, out)
         }
         Extract::Boilerplate(format) => {
-            boilerplate::write_boilerplate(&view, options.limits.threads, format, out)
+            boilerplate::write_boilerplate(&view, options.limits, format, out)
         }
         Extract::Pairs(format) => {
             pairs::write_pairs(&discovery(index, &view)?, format, out, progress)

@@ -154,6 +154,25 @@ impl<K: Key> Inverted<K> {
     }
 }
 
+impl<K: Key> Inverted<K> {
+    /// As [`Inverted::single`], and the unit can be read again.
+    pub fn peek_single(&self, unit: usize) -> Result<Cow<'_, [K]>> {
+        match (&self.units[unit].storage, &self.spill) {
+            (
+                RangeStorage::Spilled {
+                    single, lengths, ..
+                },
+                Some(spill),
+            ) => {
+                let mut keys = Vec::with_capacity(lengths[1].to_usize());
+                read_keys(spill, single, &mut keys)?;
+                Ok(Cow::Owned(keys))
+            }
+            _ => self.single(unit),
+        }
+    }
+}
+
 /// Reads the keys of a spilled unit and frees their room on disk.
 fn read_back<K: Key>(spill: &TempFile, range: &Range<u64>, count: u64) -> Result<Vec<K>> {
     let mut keys = Vec::with_capacity(count.to_usize());

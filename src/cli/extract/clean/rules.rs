@@ -242,11 +242,7 @@ impl RuleArgs {
     }
 }
 
-/// Wide enough for some 20 GB of text: with 32 bits, windows of a GB of text have the same blot by chance so often that comparing takes longer
-/// than reading. The index is made and removed, so that its size matters little, and it is built in the same time.
-const DEFAULT_BITS: u8 = 40;
-
-/// Blots of five tokens and 40 bits, unless others are asked for.
+/// Blots of five tokens, unless others are asked for.
 pub fn default_blots(blots: BlotOptions, is_dna: bool) -> BlotOptions {
     let is_default = blots.k.is_none() && blots.scheme.is_none() && !is_dna;
     BlotOptions {
@@ -255,7 +251,6 @@ pub fn default_blots(blots: BlotOptions, is_dna: bool) -> BlotOptions {
         } else {
             blots.k
         },
-        bits: blots.bits.or(Some(DEFAULT_BITS)),
         ..blots
     }
 }

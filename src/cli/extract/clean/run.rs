@@ -22,6 +22,7 @@ use crate::{
         progress::{PhaseBar, say},
         source::{SourceArgs, TemporaryDirectory},
         watched,
+        width::warn_of_width,
     },
     commands::{
         BuildOptions, CleanAccount, CleanOptions, CleanRecords, Collection, Observer, Settings,
@@ -253,6 +254,19 @@ impl CleanArgs {
         fates: &Path,
     ) -> Result<Decided, anyhow::Error> {
         indexes.ensure_one_scheme()?;
+        let names: Vec<String> = input
+            .settings
+            .corpus
+            .paths
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect();
+        warn_of_width(
+            PROGRAM,
+            &indexes.collection,
+            &names.join(", "),
+            self.is_quiet(),
+        )?;
         let options = self.options()?;
         let collection = Collection {
             shards,

@@ -9,7 +9,7 @@ use crate::{
     },
     index::View,
     report::records::DropReason,
-    similar::{DuplicateDecision, DuplicateFilter, Measure, RankedSets},
+    similar::{Discovery, DuplicateDecision, DuplicateFilter, Measure, RankedSets},
     text::corpus::PlacedId,
 };
 use serde::{Deserialize, Serialize};
@@ -43,6 +43,7 @@ pub struct Levels {
 /// The collection with which the documents of the input are compared, besides each other.
 pub struct Compared<'c> {
     pub view: &'c View<'c>,
+    pub discovery: &'c Discovery<'c>,
     pub sets: &'c RankedSets,
     /// The documents of other collections come first in the view: this many.
     pub against: usize,
@@ -77,28 +78,29 @@ impl Compared<'_> {
     }
 
     /// Visits the documents in order of preference; each is decided at once.
-    pub fn decide(&self, order: &[u32], levels: Levels, measure: Measure) -> Decisions {
-        let mut filter = DuplicateFilter::new(self.sets, measure);
+    pub fn decide(&self, order: &[u32], levels: Levels, measure: Measure) -> Result<Decisions> {
+        let mut filter = DuplicateFilter::new(self.discovery, measure);
         let mut kept = self.keep_others(&mut filter);
         let mut dropped = vec![None; self.members.list.len()];
-        for &place in order {
-            let document = self.members.list[place.to_usize()].document;
-            if self.is_without_tokens(document) {
-                continue;
-            }
-            let decision = filter.visit(self.view.content_of(document));
+        let document_at = |place: u32| self.members.list[place.to_usize()].document;
+        let has_tokens = |place: &u32| !self.is_without_tokens(document_at(*place));
+        let order: Vec<u32> = order.iter().copied().filter(has_tokens).collect();
+        let content_at = |&place: &u32| self.view.content_of(document_at(place));
+        let contents: Vec<ContentNo> = order.iter().map(content_at).collect();
+        filter.in_lots(&contents, |filter, at| {
+            let decision = filter.visit(contents[at]);
             if decision == DuplicateDecision::Keep {
-                kept.push(document);
+                kept.push(document_at(order[at]));
             } else {
-                dropped[place.to_usize()] = self.dropped(decision, levels, &kept);
+                dropped[order[at].to_usize()] = self.dropped(decision, levels, &kept);
             }
-        }
-        Decisions { dropped }
+        })?;
+        Ok(Decisions { dropped })
     }
 
     /// Drops all copies: a document goes if any other one has enough of it, whether that stays or not.
-    pub fn decide_all_copies(&self, levels: Levels, measure: Measure) -> Decisions {
-        let mut filter = DuplicateFilter::new(self.sets, measure);
+    pub fn decide_all_copies(&self, levels: Levels, measure: Measure) -> Result<Decisions> {
+        let mut filter = DuplicateFilter::new(self.discovery, measure);
         let mut kept = self.keep_others(&mut filter);
         let mut copies = vec![0_u32; self.view.contents().len()];
         let mut first_two = vec![[None; 2]; self.view.contents().len()];
@@ -115,7 +117,7 @@ impl Compared<'_> {
             }
             copies[content.index()] += 1;
         }
-        let decide = |member: &Member| {
+        let decide = |filter: &mut DuplicateFilter<'_>, member: &Member| {
             let content = self.view.content_of(member.document);
             if self.is_without_tokens(member.document) {
                 return None;
@@ -138,8 +140,16 @@ impl Compared<'_> {
             let decision = filter.nearest_other(content);
             self.dropped(decision, levels, &kept)
         };
-        let dropped = self.members.list.iter().map(decide).collect();
-        Decisions { dropped }
+        let list = &self.members.list;
+        let contents: Vec<ContentNo> = list
+            .iter()
+            .map(|member| self.view.content_of(member.document))
+            .collect();
+        let mut dropped = Vec::with_capacity(list.len());
+        filter.in_lots(&contents, |filter, at| {
+            dropped.push(decide(filter, &list[at]));
+        })?;
+        Ok(Decisions { dropped })
     }
 
     /// Keeps all documents of the other collection. Returns the documents that are kept, by their numbers.

@@ -181,7 +181,7 @@ impl Cleaned {
 
 /// Decides what becomes of every record, and writes that to the file `fates`.
 ///
-/// Memory: sets and documents of the index as for pairs, 8 bytes per member of a set, about 60 bytes a document, and what
+/// Memory: sets and documents of the index as for pairs, 8 bytes per member of a set in memory, about 60 bytes a document, and what
 /// `CutSearch::find` takes.
 pub fn decide_fates(
     options: &CleanOptions,
@@ -198,31 +198,33 @@ pub fn decide_fates(
     let others = View::over(&indexes[..against.len()], &mut |_, _| {})?.documents();
     let given = View::over(&indexes[..collection.given], &mut |_, _| {})?.documents();
     let view = View::over(&indexes, &mut |_, _| {})?;
-    let (sets, _) = options
-        .leave_out
-        .with(index, options.limits, observer, |without, _| {
-            let common = options.max_df.into();
-            let limits = options.limits;
-            let options = DiscoveryOptions {
-                measure,
-                common,
-                limits,
-            };
-            Ok(Discovery::excluding(&without.text, &view, options)?.sets)
-        })?;
+    let (discovery, _) =
+        options
+            .leave_out
+            .with(index, options.limits, observer, |without, _| {
+                let common = options.max_df.into();
+                let limits = options.limits;
+                let options = DiscoveryOptions {
+                    measure,
+                    common,
+                    limits,
+                };
+                Discovery::excluding(&without.text, &view, options)
+            })?;
     let members = collection.members(&view, others, observer)?;
     let compared = Compared {
         view: &view,
-        sets: &sets,
+        discovery: &discovery,
+        sets: &discovery.sets,
         against: others,
         given,
         members: &members,
     };
     let order = rules.order(&compared, collection)?;
     let decisions = if rules.keep == Preference::None {
-        compared.decide_all_copies(rules.levels, measure)
+        compared.decide_all_copies(rules.levels, measure)?
     } else {
-        compared.decide(&order, rules.levels, measure)
+        compared.decide(&order, rules.levels, measure)?
     };
     let found = match rules.cut {
         None => FoundCuts::default(),

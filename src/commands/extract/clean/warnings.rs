@@ -94,7 +94,7 @@ pub fn warnings(
     }));
     let least = (compared.members.list.len() / COMMON).max(LEAST_DOCUMENTS);
     if rules.cut.is_none()
-        && let Some((content, documents)) = compared.sets.most_used(least)
+        && let Some((content, documents)) = compared.discovery.most_used(least)?
         && let Some(text) = first_words(content, least, compared, collection)?
     {
         warnings.push(CleanWarning::Boilerplate {

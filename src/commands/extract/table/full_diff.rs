@@ -42,7 +42,7 @@ pub fn write_changes(
     out: &mut impl Write,
     progress: &mut Progress<'_>,
 ) -> Result<()> {
-    let (old_documents, new_documents) = tables.affected();
+    let (old_documents, new_documents) = tables.affected()?;
     let mut before: HashMap<String, Vec<RankedRow<String>>> = HashMap::new();
     let mut order = Vec::new();
     rows_of(tables.old, &old_documents, tables.top, |document, rows| {
@@ -83,26 +83,26 @@ pub fn write_changes(
 
 impl TablePair<'_> {
     /// The documents whose rows must be compared, before and after.
-    fn affected(&self) -> (Vec<DocNo>, Vec<DocNo>) {
+    fn affected(&self) -> Result<(Vec<DocNo>, Vec<DocNo>)> {
         let [old, new] = [self.old.view, self.new.view].map(places);
         let all = |view: &View<'_>| DocNo::first(view.documents()).collect();
         if self.compares_all {
-            return (all(self.old.view), all(self.new.view));
+            return Ok((all(self.old.view), all(self.new.view)));
         }
         let is_affected =
-            |discovery: &Discovery<'_>, other: &HashMap<RowLocation, DocNo>| -> Vec<bool> {
+            |discovery: &Discovery<'_>, other: &HashMap<RowLocation, DocNo>| -> Result<Vec<bool>> {
                 let view = discovery.view;
                 let mut is_changed = vec![false; view.contents().len()];
                 for document in DocNo::first(view.documents()) {
                     is_changed[view.content_of(document).index()] |=
                         !other.contains_key(&view.at(document));
                 }
-                let is_affected = discovery.sets.sharing_with(&is_changed);
-                DocNo::first(view.documents())
+                let is_affected = discovery.sharing_with(&is_changed)?;
+                Ok(DocNo::first(view.documents())
                     .map(|document| is_affected[view.content_of(document).index()])
-                    .collect()
+                    .collect())
             };
-        let (in_old, in_new) = (is_affected(self.old, &new), is_affected(self.new, &old));
+        let (in_old, in_new) = (is_affected(self.old, &new)?, is_affected(self.new, &old)?);
         // Documents that are affected in one table are compared in both.
         let both = |view: &View<'_>,
                     own: &[bool],
@@ -118,10 +118,10 @@ impl TablePair<'_> {
                 .filter(|&document| own[document.index()] || is_other(document))
                 .collect()
         };
-        (
+        Ok((
             both(self.old.view, &in_old, &new, &in_new),
             both(self.new.view, &in_new, &old, &in_old),
-        )
+        ))
     }
 }
 
