@@ -23,9 +23,10 @@ pub use extract::{
     CleanAccount, CleanOptions, CleanRecords, CleanRules, CleanWarning, Cleaned, Collection,
     CompareMethod, CompareOptions, CutLengths, Extract, ExtractOptions, LeaveOut, Levels,
     NewDocuments, PairSlice, PassagesOptions, Preference, ReportOptions, ReportSummary, RowFormat,
-    Shard, ShardList, ShardWriter, SliceFates, TableShare, WantedPairs, WrittenShards, compare,
-    decide_fates, ensure_lines, extract, extract_aligned, extract_counted, extract_counted_share,
-    extract_passages, extract_without, passages, spans, split_fates, write_report,
+    Shard, ShardList, ShardWriter, SliceFates, SliceShard, TableShare, WantedPairs, WrittenShards,
+    compare, decide_fates, ensure_lines, extract, extract_aligned, extract_counted,
+    extract_counted_share, extract_passages, extract_without, passages, spans, split_fates,
+    write_report,
 };
 pub use index::add::add;
 pub use index::build::{BuildOptions, RunsOptions, build, build_runs, range_name};

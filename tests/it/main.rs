@@ -49,6 +49,7 @@ mod several_tokenizers;
 mod shard;
 mod shard_clean;
 mod shard_kinds;
+mod shard_parts;
 mod shared_chunks;
 mod shared_passages;
 mod slurm;

@@ -114,6 +114,13 @@ fn a_slurm_run_gives_the_bytes_of_a_build() {
         .shell("jq -c '.jobs[-2:][] | [.stage, .indices, .each]' r/slurm.json")
         .ok_text();
     assert_eq!(arrays, "[0,[0,2],2]\n[5,[0],2]\n");
+    // Jobs start another command, as for a container.
+    cluster.dir.write(
+        "contained",
+        "#!/bin/sh\necho \"$@\" >> contained.log\nexec unshare --mount \"$@\"\n",
+    );
+    cluster.shell("chmod +x contained; rm -r r/index r/map/0001 && DEDUP_SHARD=\"$PWD/contained dedup-shard\" dedup-shard run r --engine slurm && grep -q 'dedup-shard task --stage=map' contained.log").ok();
+    cluster.ensure_equals_build();
     // The printed script does the same.
     cluster.shell("rm -r r/index r/reduce && dedup-shard run r --engine slurm --print > submit && sh submit").ok();
     cluster.until("test -e r/index/manifest.json");

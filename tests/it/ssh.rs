@@ -525,11 +525,37 @@ fn the_program_on_hosts_is_checked_or_shipped() {
     hosts.set_program("#!/bin/sh\necho 'dedup-shard-worker 3 9.9.9'; cat > /dev/null\n");
     let ran = hosts.run(&dir, "");
     let what = format!(
-        "node1: dedup-shard there is of protocol and version '3 9.9.9', here of '4 {}'; install the same",
+        "node1: dedup-shard there is version 9.9.9, build unknown, protocol 3, here it is version {}, build ",
         env!("CARGO_PKG_VERSION")
     );
     assert!(
         ran.code() == 75 && ran.stderr().contains(&what),
+        "{}",
+        ran.stderr()
+    );
+    // Another build of the same version and protocol.
+    let worker =
+        dir.shell("dedup-shard worker --run 0123456789abcdef-0123456789abcdef < /dev/null");
+    let hello = worker.stdout().lines().next().unwrap().to_owned();
+    let (same, build) = hello.rsplit_once(' ').unwrap();
+    hosts.set_program(&format!(
+        "#!/bin/sh\necho '{same} 00c0ffee00c0ffee'; cat > /dev/null\n"
+    ));
+    let said = hosts.run(&dir, "").stderr();
+    assert!(
+        said.contains("build 00c0ffee00c0ffee, protocol")
+            && said.contains(&format!("build {build}, protocol"))
+            && said.contains("; install the same build there, or use --ship-binaries"),
+        "{said}"
+    );
+    // No program at all.
+    let ran = dir.shell(&format!(
+        "dedup-shard run r --engine ssh --rsh {} --program nowhere/dedup-shard",
+        hosts.file("rsh").display()
+    ));
+    let what = "not found); install it there, or use --ship-binaries";
+    assert!(
+        ran.code() == 75 && ran.stderr().contains(what),
         "{}",
         ran.stderr()
     );

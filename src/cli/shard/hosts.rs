@@ -5,7 +5,7 @@ use super::{super::args::parse_size, engine::EngineFlags};
 use crate::cluster::remote::{Ssh, SshOptions};
 use crate::cluster::{
     Host, HostStore, Plan, SshEngineOptions, SshSetup, WorkerOptions, is_program,
-    remote::{RemoteCommand, Transport, split_words},
+    remote::{RemoteCommand, Transport, lower_own_priority, split_words},
     serve,
 };
 use anyhow::Context;
@@ -71,6 +71,9 @@ pub struct WorkerArgs {
     /// How often to show that it lives
     #[arg(long, value_name = "N", default_value_t = 5000)]
     beat_ms: u64,
+    /// How much lower the priority of its tasks is
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    nice: u8,
     /// What the checksum of this program must be
     #[arg(long = "self", value_name = "SUM")]
     own: Option<String>,
@@ -97,7 +100,8 @@ pub const SECTION: (&str, &[&str]) = (
          message says so once. More than 8 hosts that have less than 4 MB for each other, and 1 GB in all, do not connect: this machine \
          collects the outputs of map tasks, and hands them out. Only files that a \
          task needs are moved, while other tasks run. With shared=PATH, if the directory of the run is below PATH, the host works in that \
-         directory, and only documents from elsewhere are copied.",
+         directory, and only documents from elsewhere are copied. With nice=N its tasks have a lower priority, as if nice -n N had \
+         started them; run --engine local takes the largest N of all hosts, and jobs of Slurm have the priority that it gives them.",
         "A host must be known: its key must be in known_hosts, otherwise it is refused, with its fingerprint. Keys come from the agent, all \
          of which are tried (with IdentitiesOnly, those of the named files), from --identity, or from the usual files, with a certificate \
          KEY-cert.pub if there is one; a key with a passphrase must be in the agent. Names, users, ports, keys and jump hosts of \
@@ -172,6 +176,12 @@ impl EngineFlags for FleetArgs {
 impl FleetArgs {
     /// How to reach the hosts of a plan; `program` is the one to copy to them, if asked for.
     pub fn setup(&self, plan: &Plan, program: &Path) -> Result<SshSetup, anyhow::Error> {
+        if plan.hosts.is_empty() {
+            anyhow::bail!(
+                "the plan was made with --slots, so it names no hosts, which --engine ssh needs; \
+                 plan anew with --hosts FILE, a host a line"
+            );
+        }
         let words = |text: &str| split_words(text).map_err(anyhow::Error::msg);
         let peer_rsh = self.peer_rsh.as_deref().unwrap_or(PEER_RSH);
         let peer_rsh = (peer_rsh != "none").then(|| words(peer_rsh)).transpose()?;
@@ -246,6 +256,7 @@ pub fn run_worker(args: &WorkerArgs) -> Result<ExitCode, anyhow::Error> {
             .map(|()| ExitCode::SUCCESS)
             .context("stdout");
     }
+    lower_own_priority(args.nice);
     // Only the user may read the files that are kept here.
     #[cfg(unix)]
     // SAFETY: sets the mask of this process, before any other thread runs.

@@ -3,6 +3,7 @@
 mod clean;
 mod cleaning;
 mod engine;
+mod export;
 mod gather;
 mod hosts;
 mod plan;
@@ -50,6 +51,8 @@ enum Command {
     Run(run::RunTasksArgs),
     /// Run tasks by hand; tasks with complete output are skipped
     Task(task::TaskArgs),
+    /// Write the tasks for another engine: Snakemake, Ray or make
+    Export(export::ExportArgs),
     /// Show which tasks are done, judged by the files on disk
     Status(status::StatusArgs),
     /// Put together what the tasks made
@@ -85,7 +88,7 @@ impl OfRun {
 const MANUAL: Manual = Manual {
     examples: &[
         (
-            "echo 'localhost slots=4' > hosts && dedup-shard plan -o my.run --hosts hosts corpus/",
+            "dedup-shard plan -o my.run --slots 4 corpus/",
             "Cut a corpus into tasks for four cores",
         ),
         (
@@ -99,6 +102,10 @@ const MANUAL: Manual = Manual {
         ),
         ("make -s -C my.run -j4", "The same with make"),
         (
+            "dedup-shard export my.run --to snakemake",
+            "Write my.run/Snakefile, and print the command that runs it",
+        ),
+        (
             "dedup-shard run my.run --engine slurm --print",
             "The script that would submit them to a Slurm cluster",
         ),
@@ -107,7 +114,7 @@ const MANUAL: Manual = Manual {
             "Also write my.run/report.html: when each task ran, and where",
         ),
         (
-            "dedup-shard plan -o b.run --hosts hosts --base my.run/index corpus/",
+            "dedup-shard plan -o b.run --slots 4 --base my.run/index corpus/",
             "Bring the index up to date with its files",
         ),
         (
@@ -115,7 +122,7 @@ const MANUAL: Manual = Manual {
             "The same commit as that of dedup-index sync",
         ),
         (
-            "dedup-shard plan -o c.run --hosts hosts --clean clean/ --cut-spans 50 corpus/",
+            "dedup-shard plan -o c.run --slots 4 --clean clean/ --cut-spans 50 corpus/",
             "Also write the files again, without what is there twice",
         ),
         (
@@ -139,8 +146,12 @@ const MANUAL: Manual = Manual {
                  index for a range. gather collects documents, sets and parts in one directory; it links the parts instead of writing them again. \
                  Each output is written under another name, and renamed when it is complete; the last rename makes the index. Checksums detect \
                  outputs that were truncated or altered, and these are made again.",
-                "Plans distribute whole files: one file of many documents is the work of one task. Relative paths start from the directory in which \
-                 plan was called. Documents must be files, as a pipe cannot be read again.",
+                "A slice has whole files, or parts of large ones. NDJSON, lines, CSV, TSV and FASTA are cut between records: plan reads such \
+                 a file once, to count its lines, so that ids and messages are those of the whole file. Parquet is cut between row groups, \
+                 gzip between members or blocks (bgzip), Zstandard between frames (pzstd); for that plan unpacks them once. Other large files \
+                 are one task each, and plan names them: a gzip or Zstandard file of a single stream, xz, bzip2 and lz4, JSON arrays, WARC, \
+                 archives, packed tables, text that is not UTF-8, and with --clean everything that is packed, and Parquet.",
+                "Relative paths start from the directory in which plan was called. Documents must be files, as a pipe cannot be read again.",
                 "With --base the run brings an existing index up to date with its files: base links to the files of the index, and merges segments \
                  if there are many, map reads new and changed files, gather adds the new segment to the existing ones, and commit replaces the \
                  manifest of IDX, as the last rename. The commit is, byte for byte, the one that dedup-index sync would have made. commit refuses \
@@ -151,11 +162,13 @@ const MANUAL: Manual = Manual {
                  See CLEAN in dedup-extract(1) for what goes and what stays. The ids of the index then also tell the place of each document. \
                  decide reads the index, and for --cut-spans and --keep FIELD all documents once more, and decides about every document. It \
                  runs where the run directory is, with all cores of that machine; documents that --against names are indexed there, too. \
-                 write writes the files of a slice again, on any host: a file of 16 MB or more has a slice of its own, smaller ones share \
-                 one, and there are 4096 slices at most. place links the written files into OUT, or copies them if OUT is on another disk, and \
+                 write writes the files of a slice again, on any host: a file of 16 MB or more has a slice of its own, or several, smaller ones \
+                 share one, and there are 4096 slices at most. place links the written files into OUT, or copies them if OUT is on another disk \
+                 or they were written in parts, and \
                  writes records and report last. Until then OUT is empty, and RUN has room for a copy of what stays. OUT must be empty or \
                  not there when the plan is made. A document that is changed meanwhile ends the run. If OUT is removed, run writes it again.",
-                "A slot runs one task at a time, with one core and the memory that plan was given. run --engine local runs all tasks on this \
+                "A slot runs one task at a time, with one core and the memory that plan was given. plan --slots N needs no hosts, for all \
+                 engines but ssh. There are 256 ranges at most, so that more slots than that wait where work is divided by ranges. run --engine local runs all tasks on this \
                  machine, regardless of the names of the hosts: their slots then only determine how finely the work is divided; run --engine ssh runs \
                  them on the hosts.",
             ],
@@ -172,6 +185,31 @@ const MANUAL: Manual = Manual {
                  of its log are printed. Ctrl-C cancels the jobs, unless --leave-jobs is given. If this program is killed, the jobs continue; \
                  calling run again waits for them, and submits nothing twice.",
                 "RUN/logs has the log of each job, with all attempts; RUN/slurm.json the numbers of the arrays.",
+            ],
+        ),
+        (
+            "OTHER ENGINES",
+            &[
+                "export --to writes the tasks for an engine that you have already, and prints the command that runs them. Each does what run \
+                 does: it leaves complete outputs as they are, so that it can be called again after any interruption, and gives the same bytes. \
+                 All machines must see the run, the documents and dedup-shard under the same names. Afterwards, dedup-shard run RUN prints the \
+                 account of what was read.",
+                "snakemake: RUN/Snakefile has a rule for each kind of task, so that --set-resources map:mem_mb=4000 and the like work, and \
+                 executors of Snakemake run it on clusters. Tasks that were lost (75) are run again, --config lost_retries=N times; one that \
+                 failed is not. If snakemake itself is killed, its jobs go on: wait for them, call it with --unlock, and again. \
+                 Markers are in RUN/.done; a missing output is made again whatever they say.",
+                "ray: RUN/run_on_ray.py --address ADDRESS runs each task on one CPU of a Ray cluster. Tasks that were lost, or whose worker or \
+                 node was, are run again on another node, --retries times; one that failed ends the run, with 1.",
+                "make: RUN/Makefile, which plan writes as well.",
+                "Kubernetes: make an indexed Job for each kind of task, in the order of dedup-shard status, with as many completions as there \
+                 are tasks of the kind, on a volume that all pods see. The command of a pod is dedup-shard task RUN --stage KIND --element \
+                 $JOB_COMPLETION_INDEX. A podFailurePolicy with a rule FailJob for exit codes 1 and 2, and backoffLimitPerIndex: 3, keeps to the \
+                 exit status of tasks: 75 is tried again, in another pod.",
+                "Containers under Slurm: a job of run --engine slurm starts this program by its path. Where that path is inside of a container, \
+                 hand the options of your site to sbatch, such as --sbatch-arg=--container-image=IMAGE --sbatch-arg=--container-mounts=/data \
+                 with Pyxis, or --sbatch-arg=--container=BUNDLE for OCI bundles. With Apptainer and the like, name the command that jobs start \
+                 instead: DEDUP_SHARD='apptainer exec --bind /data dedup.sif dedup-shard' dedup-shard run RUN --engine slurm. The container \
+                 must have the same build of dedup-shard, and see the run and the documents under the same names.",
             ],
         ),
         (
@@ -222,6 +260,7 @@ impl Tool for Arguments {
             Some(Command::Plan(args)) => plan::run_plan(args),
             Some(Command::Run(args)) => run::run_run(args),
             Some(Command::Task(args)) => task::run_tasks(args),
+            Some(Command::Export(args)) => export::run_export(args),
             Some(Command::Status(args)) => {
                 let (plan, directory) = OfRun {
                     run: args.run.clone(),

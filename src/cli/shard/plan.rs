@@ -2,21 +2,23 @@
 
 use super::{
     super::{
-        args::{BlotArgs, InputArgs, QuietArgs, TokenArgs, parse_size},
+        args::{BlotArgs, InputArgs, TokenArgs, parse_size},
+        progress::say,
         threshold::Threshold,
     },
+    PROGRAM,
     cleaning::{CleaningArgs, OutputNames},
 };
 use crate::{
     cluster::{
-        BaseIndex, Host, Plan, PlanOptions, TableFormat, TableOptions, default_parts, read_owners,
-        write_plan,
+        BaseIndex, Host, MOST_RANGES, Plan, PlanOptions, TableFormat, TableOptions,
+        cut_large_files, default_parts, read_owners, size, write_plan,
     },
     commands::{BlotOptions, MaxRemove, files_to_read, scheme_of},
     index::Manifest,
     similar::Score,
     text::{
-        corpus::{self, CorpusWalk, WalkItem},
+        corpus::{self, CorpusWalk, UncutFile, WalkItem},
         token::{Rule, Tokenizer},
     },
 };
@@ -30,15 +32,22 @@ use std::{
 
 #[derive(Args, Debug)]
 pub struct PlanArgs {
-    #[command(flatten)]
-    _quiet: QuietArgs,
+    /// Print only errors, not which large files cannot be cut
+    #[arg(short, long)]
+    quiet: bool,
     /// The directory of the run, to be made
     #[arg(short, long, value_name = "RUN")]
     output: PathBuf,
-    /// A file with a host a line: [user@]host[:port] [slots=N] [dir=PATH] [shared=PATH]
-    #[arg(long, value_name = "HOSTS")]
-    hosts: PathBuf,
-    /// Cut the postings of the index into N range parts, 1 to 256: these are the ranges that are worked on one by one [default: two for each slot, and more up to a power of two, 64 at most]
+    /// A file with a host a line: [user@]host[:port] [slots=N] [dir=PATH] [shared=PATH] [nice=N]
+    #[arg(long, value_name = "HOSTS", required_unless_present = "slots")]
+    hosts: Option<PathBuf>,
+    /// How many tasks will run at a time, instead of HOSTS: for every engine but ssh
+    #[arg(long, value_name = "N", conflicts_with = "hosts", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    slots: Option<u32>,
+    /// Cut documents, and files of many, into slices of about SIZE [default: two for each slot, 16 MB to 1 GB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    slice_size: Option<u64>,
+    /// Cut the postings of the index into N range parts, 1 to 256: these are the ranges that are worked on one by one [default: two for each slot, and more up to a power of two]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     parts: Option<u32>,
     /// Make this index follow its files, as dedup-index sync does: only new and changed files are read, and run ends with the commit
@@ -212,6 +221,28 @@ fn ensure_some_found(found: &[WalkItem], has_base: bool) -> Result<(), anyhow::E
     Ok(())
 }
 
+fn uncut_message(file: &UncutFile) -> String {
+    let UncutFile {
+        file,
+        bytes,
+        why,
+        remedy,
+    } = file;
+    format!("{file}: {why}: one task of {}; {remedy}", size(*bytes))
+}
+
+/// Some slots have nothing to do where the work is divided by ranges.
+fn idle_message(options: &PlanOptions, slots: u32) -> Option<String> {
+    let ranges = options.parts;
+    (slots > ranges && ranges == MOST_RANGES).then(|| {
+        format!(
+            "{slots} slots are planned, but there are {MOST_RANGES} ranges at most: \
+             {} slots have no range to work on; all of them read documents",
+            slots - ranges
+        )
+    })
+}
+
 pub fn run_plan(args: &PlanArgs) -> Result<ExitCode, anyhow::Error> {
     if args.input.reads_stdin() {
         anyhow::bail!("say which files and directories to read; stdin cannot be cut into slices");
@@ -223,7 +254,13 @@ pub fn run_plan(args: &PlanArgs) -> Result<ExitCode, anyhow::Error> {
             directory.display()
         );
     };
-    let hosts = Host::read(&args.hosts)?;
+    let hosts = match &args.hosts {
+        Some(hosts) => Host::read(hosts)?,
+        None => Vec::new(),
+    };
+    let slots = args
+        .slots
+        .unwrap_or_else(|| hosts.iter().map(|host| host.slots).sum());
     let mut options = PlanOptions {
         directory: directory.to_owned(),
         scheme: String::new(),
@@ -232,7 +269,9 @@ pub fn run_plan(args: &PlanArgs) -> Result<ExitCode, anyhow::Error> {
         own_cache: args.input.read.convert.adapter_cache.is_none(),
         dictionary: args.dictionary,
         selection_files: 0,
-        parts: args.parts.unwrap_or_else(|| default_parts(&hosts)),
+        parts: args.parts.unwrap_or_else(|| default_parts(slots)),
+        slots,
+        slice_bytes: args.slice_size.map(|bytes| bytes.max(1)),
         memory: args.memory,
         skip_bad: args.input.read.skip_bad,
         table: args.table()?,
@@ -252,6 +291,14 @@ pub fn run_plan(args: &PlanArgs) -> Result<ExitCode, anyhow::Error> {
         .base
         .as_ref()
         .map_or_else(|| Ok(Vec::new()), |index| read_owners(index))?;
+    let (found, uncut) = cut_large_files(found, &options);
+    if !args.quiet {
+        let messages = uncut.iter().map(uncut_message);
+        let idle = idle_message(&options, slots);
+        messages
+            .chain(idle)
+            .for_each(|message| say(&format!("{PROGRAM}: {message}")));
+    }
     let (plan, slices) = Plan::new(found, hosts, options, &before, &outputs)?;
     write_plan(&plan, &slices, &selection_files, &args.output)?;
     Ok(ExitCode::SUCCESS)

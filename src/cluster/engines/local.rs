@@ -5,7 +5,7 @@ use crate::{
     base::error::{Error, Result},
     cluster::{
         plan::{Plan, Task},
-        remote::die_with_parent,
+        remote::{die_with_parent, lower_priority},
         run::{
             event_log::bytes_of,
             output_state::{OutputState, needed_outputs},
@@ -116,6 +116,12 @@ impl LocalMachine<'_> {
         inventory
     }
 
+    /// All tasks run here: with the lowest priority that any host asks for.
+    fn nice(&self) -> u8 {
+        let asked = self.plan.hosts.iter().map(|host| host.nice);
+        asked.max().unwrap_or(0)
+    }
+
     /// Runs a task as a process, and keeps what it writes to stderr in a log.
     pub fn run_process(&self, task: &Task) -> Result<Verdict> {
         let (log, file) = open_log(&self.run, &task.id)?;
@@ -129,6 +135,7 @@ impl LocalMachine<'_> {
             .stdout(Stdio::null())
             .stderr(file);
         die_with_parent(&mut command);
+        lower_priority(&mut command, self.nice());
         let status = command
             .status()
             .map_err(|error| Error::io(self.program.display(), error))?;

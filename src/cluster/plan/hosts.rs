@@ -1,4 +1,4 @@
-//! The list of hosts: one a line, `[user@]host[:port] [slots=N] [dir=PATH] [shared=PATH]`.
+//! The list of hosts: one a line, `[user@]host[:port] [slots=N] [dir=PATH] [shared=PATH] [nice=N]`.
 
 use crate::{
     base::error::{Error, Place, Result},
@@ -26,9 +26,17 @@ pub struct Host {
     /// A directory that it shares with this machine, under the same name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared: Option<String>,
+    /// How much lower the priority of its tasks is, as for the program nice.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub nice: u8,
 }
 
 const MOST_SLOTS: u32 = 1024;
+const MOST_NICE: u8 = 19;
+
+fn is_zero(nice: &u8) -> bool {
+    *nice == 0
+}
 
 impl Host {
     /// The name that messages use.
@@ -56,6 +64,7 @@ impl Host {
         is_name(&self.name)
             && self.user.as_deref().is_none_or(is_name)
             && (1..=MOST_SLOTS).contains(&self.slots)
+            && self.nice <= MOST_NICE
     }
 
     /// Reads a list of hosts.
@@ -64,8 +73,9 @@ impl Host {
         Self::parse(&text, &path.display().to_string().into())
     }
 
-    /// Parses a list of hosts. Empty lines and comments after # are ignored.
+    /// Parses a list of hosts. Empty lines, comments after # and a byte-order mark are ignored.
     pub(super) fn parse(text: &str, file: &Arc<str>) -> Result<Vec<Self>> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut hosts = Vec::<Self>::new();
         for (number, line) in (1..).zip(text.lines()) {
             let wrong = |what: String| Error::damaged(Place::line(file, number), what);
@@ -123,6 +133,7 @@ impl Host {
             slots: 1,
             dir: None,
             shared: None,
+            nice: 0,
         })
     }
 
@@ -138,9 +149,14 @@ impl Host {
             }
             Some(("dir", dir)) => self.dir = Some(dir.to_owned()),
             Some(("shared", shared)) => self.shared = Some(shared.to_owned()),
+            Some(("nice", nice)) => {
+                let nice = nice.parse().ok().filter(|nice| *nice <= MOST_NICE);
+                self.nice = nice
+                    .ok_or_else(|| format!("'{word}': nice is a number from 0 to {MOST_NICE}"))?;
+            }
             _ => {
                 return Err(format!(
-                    "'{word}' is none of slots=N, dir=PATH and shared=PATH"
+                    "'{word}' is none of slots=N, dir=PATH, shared=PATH and nice=N"
                 ));
             }
         }
@@ -161,7 +177,7 @@ mod tests {
 
     #[test]
     fn host_lists_are_parsed() {
-        let text = "# ours\nlocalhost slots=4\n\nme@far:2222 dir=/scratch shared=/home # slow\n[::1]:22\nfe80::1\n";
+        let text = "\u{feff}# ours\nlocalhost slots=4\n\nme@far:2222 dir=/scratch shared=/home nice=10 # slow\n[::1]:22\nfe80::1\n";
         let hosts = Host::parse(text, &"hosts".into()).unwrap();
         let plain = |name: &str, slots| Host {
             name: name.to_owned(),
@@ -170,12 +186,14 @@ mod tests {
             slots,
             dir: None,
             shared: None,
+            nice: 0,
         };
         let far = Host {
             user: Some("me".to_owned()),
             port: Some(2222),
             dir: Some("/scratch".to_owned()),
             shared: Some("/home".to_owned()),
+            nice: 10,
             ..plain("far", 1)
         };
         assert_eq!(
@@ -240,7 +258,11 @@ mod tests {
             ),
             (
                 "a cores=2",
-                "hosts:1: 'cores=2' is none of slots=N, dir=PATH and shared=PATH",
+                "hosts:1: 'cores=2' is none of slots=N, dir=PATH, shared=PATH and nice=N",
+            ),
+            (
+                "a nice=20",
+                "hosts:1: 'nice=20': nice is a number from 0 to 19",
             ),
             (
                 "a\nb\na slots=2",

@@ -1,8 +1,8 @@
 //! The plan: which tasks there are, what each reads and writes. The same corpus, hosts and options
 //! give the same bytes.
 
+mod export;
 mod hosts;
-mod makefile;
 mod options;
 mod range_owners;
 mod run_directory;
@@ -10,6 +10,7 @@ mod slices;
 mod task;
 mod task_list;
 
+pub use export::{EXPORTS, ExportEntry};
 pub use hosts::Host;
 pub use options::{BaseIndex, CleanPlan, PlanOptions, TableFormat, TableOptions, selection_file};
 pub use range_owners::{read_owners, write_owners};
@@ -26,6 +27,7 @@ use crate::{
 };
 use range_owners::assign_owners;
 use serde::{Deserialize, Serialize};
+pub use slices::{SliceSize, cut_large_files};
 use slices::{cut_corpus, file_bytes};
 use std::{
     collections::HashMap,
@@ -40,11 +42,12 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// The name of the plan in the directory of a run.
 pub const PLAN_FILE: &str = "plan.json";
-/// 1 had command lines instead of typed tasks.
-const VERSION: u32 = 2;
+/// 1 had command lines instead of typed tasks, 2 always had hosts, and whole files only.
+const VERSION: u32 = 3;
 /// Ranges for each slot, unless the user says otherwise.
-const RANGES_PER_SLOT: u64 = 2;
-const MAX_DEFAULT_RANGES: u64 = 64;
+const RANGES_PER_SLOT: u32 = 2;
+/// A range has at least one of the 256 buckets.
+pub const MOST_RANGES: u32 = 256;
 
 /// All tasks of a run, with their options.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -55,7 +58,7 @@ pub struct Plan {
     /// What all tasks have in common.
     #[serde(flatten)]
     pub options: PlanOptions,
-    /// The hosts that run the tasks.
+    /// The hosts that run the tasks; none if only their number of slots is known.
     pub hosts: Vec<Host>,
     /// The ranges of blots: one for each part of the index.
     pub ranges: Vec<BlotRange>,
@@ -123,10 +126,9 @@ impl Plan {
         previous_owners: &[String],
         outputs: &HashMap<PathBuf, String>,
     ) -> Result<(Self, Vec<String>)> {
-        let slots = hosts.iter().map(|host| u64::from(host.slots)).sum();
         let mut texts = Vec::new();
         let mut slices = Vec::new();
-        for found in cut_corpus(found, slots, options.clean.is_some()) {
+        for found in cut_corpus(found, options.slice_size()) {
             let text = CorpusSlice::write(&options.scheme, &found, outputs)?;
             let sizes = || found.iter().filter_map(file_bytes);
             slices.push(PlannedSlice {
@@ -199,7 +201,8 @@ impl Plan {
             .all(|(number, slice)| slice.file == slice_name(number));
         let buckets = SegmentFiles::parts(u32::try_from(self.ranges.len()).unwrap_or_default())
             .unwrap_or_default();
-        let has_host = |range: &BlotRange| range.host < self.hosts.len();
+        // Without hosts, a plan is for any machine.
+        let has_host = |range: &BlotRange| range.host < self.hosts.len().max(1);
         are_slices_named
             && self.options.is_sound()
             && self.hosts.iter().all(Host::is_sound)
@@ -273,13 +276,12 @@ impl Plan {
     }
 }
 
-/// The default number of ranges for these hosts: a power of two.
-pub fn default_parts(hosts: &[Host]) -> u32 {
-    let slots: u64 = hosts.iter().map(|host| u64::from(host.slots)).sum();
-    (RANGES_PER_SLOT * slots)
-        .next_power_of_two()
-        .min(MAX_DEFAULT_RANGES)
-        .to_u32()
+/// The default number of ranges for so many slots: a power of two, so that all have the same number of buckets.
+pub fn default_parts(slots: u32) -> u32 {
+    slots
+        .saturating_mul(RANGES_PER_SLOT)
+        .checked_next_power_of_two()
+        .map_or(MOST_RANGES, |ranges| ranges.min(MOST_RANGES))
 }
 
 fn slice_name(number: usize) -> String {
@@ -321,7 +323,7 @@ mod tests {
         assert_eq!(slices.len(), 1);
         let read = Plan::parse(plan.to_json().as_bytes()).unwrap();
         assert_eq!(read.to_json(), plan.to_json());
-        let older = plan.to_json().replace("\"version\": 2", "\"version\": 1");
+        let older = plan.to_json().replace("\"version\": 3", "\"version\": 1");
         let what = Plan::parse(older.as_bytes()).unwrap_err();
         assert!(
             what.contains("version 1") && what.contains("make the plan again"),

@@ -1,5 +1,6 @@
 //! The options of a plan: what all of its tasks have in common.
 
+use super::slices::SliceSize;
 use crate::{
     base::{
         codec::exact_number,
@@ -41,6 +42,11 @@ pub struct PlanOptions {
     pub selection_files: usize,
     /// The number of range parts of the index; each is made by its own tasks.
     pub parts: u32,
+    /// How many tasks run at a time, on all hosts together. It determines how finely the work is divided.
+    pub slots: u32,
+    /// The size of a slice in bytes; if not set, it follows from the slots.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slice_bytes: Option<u64>,
     /// The memory of each task in bytes.
     pub memory: u64,
     /// Inputs that cannot be used are warnings, not errors.
@@ -176,6 +182,15 @@ impl PlanOptions {
         }
     }
 
+    /// How finely the corpus is cut.
+    pub(super) fn slice_size(&self) -> SliceSize {
+        SliceSize {
+            slots: self.slots,
+            is_fine: self.clean.is_some(),
+            asked_bytes: self.slice_bytes,
+        }
+    }
+
     /// How a task reads documents.
     pub fn settings(&self, corpus: corpus::Options) -> Settings {
         let under_way = (self.memory / UNDER_WAY_SHARE).min(MOST_UNDER_WAY);
@@ -272,6 +287,8 @@ impl PlanOptions {
             dictionary: false,
             selection_files: 0,
             parts,
+            slots: 2,
+            slice_bytes: None,
             memory: 1,
             skip_bad: false,
             table: None,

@@ -113,6 +113,7 @@ mod tests {
             slots,
             dir: None,
             shared: None,
+            nice: 0,
         };
         of.iter().map(host).collect()
     }

@@ -1,6 +1,6 @@
 //! The directory of a run as `plan` writes it: slices and Makefile first, plan.json last.
 
-use super::{PLAN_FILE, Plan, makefile::makefile, selection_file};
+use super::{PLAN_FILE, Plan, export::makefile, selection_file};
 use crate::base::{
     error::{Error, Place, Result},
     files::durable,

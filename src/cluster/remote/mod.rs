@@ -19,7 +19,7 @@ pub use process::RemoteCommand;
 pub use quote::{quote, split_words};
 #[cfg(feature = "ssh")]
 pub use ssh::{Ssh, SshOptions};
-pub use system::{die_with_parent, end_group, wait_for_any};
+pub use system::{die_with_parent, end_group, lower_own_priority, lower_priority, wait_for_any};
 
 use std::{
     io::{self, Read, Write},

@@ -101,6 +101,28 @@ pub fn die_with_parent(command: &mut Command) {
     }
 }
 
+/// The process has a lower priority than this one, as if the program nice started it.
+pub fn lower_priority(command: &mut Command, nice: u8) {
+    use std::os::unix::process::CommandExt;
+    if nice > 0 {
+        // SAFETY: one system call between fork and exec, no memory is touched.
+        unsafe {
+            command.pre_exec(move || {
+                lower_own_priority(nice);
+                Ok(())
+            });
+        }
+    }
+}
+
+/// Lowers the priority of this thread, and of those that it starts.
+pub fn lower_own_priority(nice: u8) {
+    // SAFETY: changes the priority of the caller only. It cannot fail, as the priority is not raised.
+    unsafe {
+        libc::nice(nice.into());
+    }
+}
+
 /// Kills a process that leads its group, with its descendants.
 pub fn end_group(leader: u32) {
     if let Ok(group) = i32::try_from(leader)

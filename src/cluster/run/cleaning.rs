@@ -13,18 +13,17 @@ use crate::{
     commands::{
         BuildOptions, BuildRecord, CleanAccount, CleanOptions, CleanRecords, Cleaned, Collection,
         LeaveOut, NoObserver, Observer, Settings, Shard, ShardList, ShardWriter, SliceFates,
-        StepOptions, WrittenShards, build, decide_fates, split_fates,
+        SliceShard, StepOptions, WrittenShards, build, decide_fates, split_fates,
     },
     index::{Index, Resources},
     report::PackedRecords,
-    text::corpus::{self, CorpusSlice, SkippedFile},
+    text::corpus::{self, CorpusSlice, FilePart, SkippedFile, SliceFile},
 };
 use std::{
     collections::BTreeSet,
     collections::HashMap,
     fs::{self, File},
     io::{self, Read, Write},
-    ops::Range,
     os::unix::fs::MetadataExt,
     path::{Component, Path, PathBuf},
     thread,
@@ -116,11 +115,10 @@ impl<'a> Cleaning<'a> {
         }
         let reading = self.options().reading_here();
         let mut shards = ShardList::default();
-        let mut of_slices: Vec<Range<usize>> = Vec::new();
+        let mut of_slices: Vec<Vec<SliceShard>> = Vec::new();
         for (number, name) in slices.iter().enumerate() {
-            let start = shards.shards.len();
-            shards.add_slice(self.slice(number, name)?, None, &reading, &input.damaged)?;
-            of_slices.push(start..shards.shards.len());
+            let slice = self.slice(number, name)?;
+            of_slices.push(shards.add_whole(slice, &reading, &input.damaged)?);
         }
         step.make_plain(output, |beside| {
             let mut problems: Vec<String> = shards
@@ -141,7 +139,7 @@ impl<'a> Cleaning<'a> {
             let mut cleaned = self.decide_fates(&collection, &fates, beside)?;
             let target = |slice: usize| beside.join(fates_name(slice));
             let ranges = std::mem::take(&mut cleaned.fates);
-            split_fates(&fates, &ranges, &shards, &of_slices, target)?;
+            split_fates(&fates, &ranges, &of_slices, target)?;
             drop(against);
             remove_work_files(beside)?;
             let account = CleanAccount {
@@ -315,30 +313,37 @@ impl<'a> Cleaning<'a> {
         let target = Path::new(&self.clean.output);
         let partial = target.join(PARTIAL);
         let mut sum = WrittenShards::default();
+        let mut joined: Option<JoinedFile> = None;
         durable::create_dir_all(target)?;
         for (number, (name, written)) in slices.iter().zip(written).enumerate() {
             let slice = self.slice(number, name)?;
-            let originals: HashMap<usize, &Path> = slice
-                .documents()
-                .map(|file| (file.number, file.path))
-                .collect();
+            let originals: HashMap<usize, SliceFile<'_>> =
+                slice.documents().map(|file| (file.number, file)).collect();
             for (line, output) in slice.outputs() {
-                let from = self.run.join(written).join(line.to_string());
+                let mut from = self.run.join(written).join(line.to_string());
                 // A document that goes, or a file that takes no part.
-                let Ok(metadata) = fs::metadata(&from) else {
+                if !from.exists() {
                     continue;
-                };
+                }
                 let mut parts = Path::new(output).components();
                 if !parts.all(|part| matches!(part, Component::Normal(_))) {
                     let what = format!("{output}: leads out of the directory; plan anew");
                     return Err(Error::damaged(Place::path(&self.run.join(name)), what));
                 }
+                let original = originals.get(&line);
+                if let Some(part) = original.and_then(|file| file.part) {
+                    match JoinedFile::add(&mut joined, part, &from, &partial)? {
+                        Some(whole) => from = whole,
+                        None => continue,
+                    }
+                }
                 // A host has the mode of its copy.
-                let original = originals.get(&line).map(fs::metadata);
-                if let Some(Ok(original)) = original {
+                if let Some(Ok(original)) = original.map(|file| fs::metadata(file.path)) {
                     fs::set_permissions(&from, original.permissions())
                         .map_err(|error| Error::io(from.display(), error))?;
                 }
+                let metadata =
+                    fs::metadata(&from).map_err(|error| Error::io(from.display(), error))?;
                 place_file(&from, &target.join(output), &partial)?;
                 sum.shards += 1;
                 sum.bytes += metadata.len();
@@ -353,6 +358,64 @@ impl<'a> Cleaning<'a> {
         durable::sync_tree(target)?;
         durable::sync_ancestors(target)?;
         Ok(sum)
+    }
+}
+
+/// A file that was written in parts, and is put together.
+struct JoinedFile {
+    path: PathBuf,
+    file: File,
+    /// How many parts it has so far.
+    parts: usize,
+}
+
+impl JoinedFile {
+    /// Appends a part, which must be the next one. Returns the file with its last part.
+    fn add(
+        joined: &mut Option<Self>,
+        part: &FilePart,
+        from: &Path,
+        directory: &Path,
+    ) -> Result<Option<PathBuf>> {
+        if part.is_first() {
+            durable::create_dir_all(directory)?;
+            let path = directory.join(format!("{}.joined", std::process::id()));
+            // An earlier file of this name may be linked to its place.
+            remove_file(&path)?;
+            let file = File::create(&path).map_err(|error| Error::io(path.display(), error))?;
+            *joined = Some(Self {
+                path,
+                file,
+                parts: 0,
+            });
+        }
+        let Some(whole) = joined.as_mut().filter(|whole| whole.parts == part.number) else {
+            let what = "a part of the file before this one is missing; remove the outputs of the write tasks, and run them again";
+            return Err(Error::damaged(Place::path(from), what));
+        };
+        let failed = |error| Error::io(from.display(), error);
+        let mut piece = File::open(from).map_err(failed)?;
+        io::copy(&mut piece, &mut whole.file).map_err(failed)?;
+        whole.parts += 1;
+        if !part.is_last() {
+            return Ok(None);
+        }
+        let path = whole.path.clone();
+        whole
+            .file
+            .sync_all()
+            .map_err(|error| Error::io(path.display(), error))?;
+        *joined = None;
+        Ok(Some(path))
+    }
+}
+
+fn remove_file(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Error::io(path.display(), error))
+        }
+        _ => Ok(()),
     }
 }
 

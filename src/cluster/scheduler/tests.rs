@@ -22,6 +22,7 @@ fn plan(files: usize, hosts: usize) -> Plan {
             is_regular: true,
             bytes: 1000,
             modified: [0; 2],
+            part: None,
         })
     };
     let host = |number| Host {
@@ -31,6 +32,7 @@ fn plan(files: usize, hosts: usize) -> Plan {
         slots: 2,
         dir: None,
         shared: None,
+        nice: 0,
     };
     Plan::new(
         (0..files).map(file).collect(),

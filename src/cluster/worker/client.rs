@@ -6,7 +6,9 @@ use crate::cluster::remote::{FrameKind, RemoteProgram, write_frame};
 use crate::cluster::{
     worker::file_cache::FileCache,
     worker::link::{Link, LinkChannel},
-    worker::protocol::{Conversation, ErrorCause, Message, Parcel, find_hello, hello},
+    worker::protocol::{
+        Conversation, ErrorCause, Message, Parcel, describe_hello, find_hello, hello,
+    },
     worker::transfer::{Shelf, TransferError, out_of_turn, receive_wanted, send_wanted},
 };
 use std::{
@@ -30,6 +32,9 @@ const BUSY: [&str; 3] = [
 /// The pauses before attempts to connect, in milliseconds; each is extended by up to its length, as
 /// servers refuse many connections at once.
 const CONNECTS_MS: [u64; 5] = [0, 250, 500, 1000, 2000];
+
+/// What shells print when there is no such program.
+const ABSENT: [&str; 3] = ["not found", "No such file or directory", "Unknown command"];
 
 /// One conversation with a worker.
 pub struct Client {
@@ -119,6 +124,13 @@ impl Link {
                         "the host hung up".to_owned(),
                     )
                 }
+                kind @ io::ErrorKind::UnexpectedEof
+                    if ABSENT.iter().any(|words| last.contains(words)) =>
+                {
+                    let remedy = format!("install it there, or use {}", Setting::ShipBinaries);
+                    let what = format!("dedup-shard did not start there{last}; {remedy}");
+                    return io::Error::new(kind, what);
+                }
                 kind @ io::ErrorKind::UnexpectedEof => {
                     (kind, "dedup-shard did not start there".to_owned())
                 }
@@ -135,16 +147,10 @@ impl Link {
         })?;
         let expected = hello();
         if line.trim_end() != expected.trim_end() {
-            let version = |line: &str| {
-                line.split_whitespace()
-                    .skip(1)
-                    .collect::<Vec<_>>()
-                    .join(" ")
-            };
             let what = format!(
-                "dedup-shard there is of protocol and version '{}', here of '{}'; install the same, or use {}",
-                version(&line),
-                version(&expected),
+                "dedup-shard there is {}, here it is {}; install the same build there, or use {}",
+                describe_hello(&line),
+                describe_hello(&expected),
                 Setting::ShipBinaries
             );
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));

@@ -14,7 +14,7 @@ pub use client::{Client, connect_patiently, relay};
 pub use host_store::{HostStore, remove};
 pub use link::Link;
 pub use protocol::{Conversation, ErrorCause, Message, Parcel, Peer};
-pub use transfer::{Shelf, TransferError, checksum_of, list, send_file};
+pub use transfer::{Shelf, TransferError, checksum_of, list, send_extent};
 
 use crate::{
     base::error::{Error, Result},

@@ -17,7 +17,16 @@ pub const DATA_BYTES: usize = 256 << 10;
 
 /// The first line of a worker.
 pub fn hello() -> String {
-    format!("{MAGIC} {PROTOCOL} {}\n", env!("CARGO_PKG_VERSION"))
+    let (version, build) = (env!("CARGO_PKG_VERSION"), env!("DEDUP_BUILD"));
+    format!("{MAGIC} {PROTOCOL} {version} {build}\n")
+}
+
+/// What the first line of a worker says about it, for people.
+pub fn describe_hello(line: &str) -> String {
+    let mut words = line.split_whitespace().skip(1);
+    let mut next = || words.next().unwrap_or("unknown");
+    let (protocol, version, build) = (next(), next(), next());
+    format!("version {version}, build {build}, protocol {protocol}")
 }
 
 /// Where the first line starts in the bytes that have arrived.
@@ -88,9 +97,12 @@ pub enum Message {
     Stage {
         task: String,
     },
+    /// `extents`: the bytes of the file that follow, each as their start and end; all if there are none.
     Document {
         number: usize,
         bytes: u64,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        extents: Vec<[u64; 2]>,
     },
     End,
     /// Send paths. Answered with `items`; `want` follows, and then the data. `keep`: also keep

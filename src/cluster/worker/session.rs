@@ -5,7 +5,7 @@ use super::{
     WorkerEvent, WorkerOptions,
     host_store::remove,
     task_process::run_child,
-    transfer::{out_of_turn, receive_file, receive_wanted, send_wanted},
+    transfer::{out_of_turn, receive_extents, receive_wanted, send_wanted},
 };
 use crate::{
     base::error::Error,
@@ -140,14 +140,22 @@ impl<'w> WorkerSession<'w> {
         let mut sum = 0;
         loop {
             match self.connection.receive_message()? {
-                Message::Document { number, bytes } => {
-                    let received = receive_file(
-                        &mut self.connection,
-                        &directory.join(number.to_string()),
-                        bytes,
-                    )?;
+                Message::Document {
+                    number,
+                    bytes,
+                    extents,
+                } => {
+                    let copy = directory.join(number.to_string());
+                    let of_file = [[0, bytes]];
+                    let extents = if extents.is_empty() {
+                        &of_file[..]
+                    } else {
+                        &extents
+                    };
+                    let received = receive_extents(&mut self.connection, &copy, bytes, extents)?;
                     machine_error = machine_error.or(received.err());
-                    sum += bytes;
+                    let of_extent = |[start, end]: &[u64; 2]| end.saturating_sub(*start);
+                    sum += extents.iter().map(of_extent).sum::<u64>();
                 }
                 Message::End => {
                     return machine_error.map_or(Ok(sum), |error| Err(TransferError::Local(error)));

@@ -16,7 +16,8 @@ use crate::{
 };
 use std::{
     fs::{self, File},
-    io::{self, Read, Write},
+    io::{self, Read, Seek, SeekFrom, Write},
+    ops::Range,
     path::{Component, Path, PathBuf},
 };
 use walkdir::WalkDir;
@@ -179,8 +180,20 @@ pub fn send_file(
     path: &Path,
     bytes: u64,
 ) -> io::Result<Result<(), String>> {
+    send_extent(peer, path, 0..bytes)
+}
+
+/// Sends some bytes of a file.
+pub fn send_extent(
+    peer: &mut dyn Conversation,
+    path: &Path,
+    extent: Range<u64>,
+) -> io::Result<Result<(), String>> {
+    let bytes = extent.end.saturating_sub(extent.start);
     let wrong = |error: io::Error| format!("{}: {error}", path.display());
-    let mut file = match File::open(path) {
+    let opened = File::open(path)
+        .and_then(|mut file| file.seek(SeekFrom::Start(extent.start)).map(|_| file));
+    let mut file = match opened {
         Ok(file) => file,
         Err(error) => return Ok(Err(wrong(error))),
     };
@@ -312,7 +325,37 @@ pub fn receive_file(
     path: &Path,
     bytes: u64,
 ) -> Result<Result<String>, TransferError> {
-    let mut file = File::create(path).map_err(|error| Error::io(path.display(), error));
+    receive_data(peer, path, File::create(path), bytes)
+}
+
+/// Receives some extents of a file, each to its place; what is between them stays a hole.
+pub fn receive_extents(
+    peer: &mut dyn Conversation,
+    path: &Path,
+    bytes: u64,
+    extents: &[[u64; 2]],
+) -> Result<Result<()>, TransferError> {
+    let mut machine_error = File::create(path)
+        .and_then(|file| file.set_len(bytes))
+        .map_err(|error| Error::io(path.display(), error))
+        .err();
+    for [start, end] in extents {
+        let file = File::options().write(true).open(path);
+        let file = file.and_then(|mut file| file.seek(SeekFrom::Start(*start)).map(|_| file));
+        let received = receive_data(peer, path, file, end.saturating_sub(*start))?;
+        machine_error = machine_error.or(received.err());
+    }
+    Ok(machine_error.map_or(Ok(()), Err))
+}
+
+/// Receives bytes, even if they cannot be written.
+fn receive_data(
+    peer: &mut dyn Conversation,
+    path: &Path,
+    file: io::Result<File>,
+    bytes: u64,
+) -> Result<Result<String>, TransferError> {
+    let mut file = file.map_err(|error| Error::io(path.display(), error));
     let (mut sum, mut left, mut payload) = (Xxh3::new(), bytes, Vec::new());
     while left > 0 {
         match peer.receive(&mut payload)? {

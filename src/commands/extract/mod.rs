@@ -19,8 +19,8 @@ mod wanted_pairs;
 use crate::base::setting::Setting;
 pub use clean::{
     CleanAccount, CleanOptions, CleanRecords, CleanRules, CleanWarning, Cleaned, Collection,
-    CutLengths, Levels, Preference, Shard, ShardList, ShardWriter, SliceFates, WrittenShards,
-    decide_fates, ensure_lines, split_fates,
+    CutLengths, Levels, Preference, Shard, ShardList, ShardWriter, SliceFates, SliceShard,
+    WrittenShards, decide_fates, ensure_lines, split_fates,
 };
 pub use compare::{CompareMethod, CompareOptions, PairSlice, compare};
 pub use passages::{PassagesOptions, passages};

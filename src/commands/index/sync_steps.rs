@@ -270,6 +270,9 @@ fn ensure_as_planned(tracked: &TrackedFiles<'_>, slices: &[ReadSlice]) -> Result
     for ReadSlice { slice, .. } in slices {
         for found in CorpusSlice::open(slice)?.entries(None) {
             match found {
+                // A file that is cut is in several slices.
+                WalkItem::File(entry)
+                    if entry.part.as_ref().is_some_and(|part| !part.is_first()) => {}
                 WalkItem::File(entry) => planned.push(entry.path),
                 WalkItem::Problem(_) | WalkItem::Skipped(_) => {}
                 WalkItem::Failed(error) => return Err(error),

@@ -188,6 +188,14 @@ impl Chunks {
         }
     }
 
+    /// The same from another line than the first.
+    pub fn starting_at_line(mut self, line: u64) -> Self {
+        if let Reading::Lines { cutter, .. } = &mut self.reading {
+            cutter.line = line;
+        }
+        self
+    }
+
     /// The blocks of a binary stream.
     pub fn blocks(of: Arc<Container>, reader: BlockReader<Input>) -> Self {
         Self {

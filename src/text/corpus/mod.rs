@@ -4,6 +4,7 @@ mod archive;
 mod archive_chunks;
 mod chunk;
 mod convert;
+mod cut;
 mod cutter;
 pub mod document;
 mod document_reader;
@@ -15,6 +16,7 @@ mod lines;
 mod locations;
 mod open_beneath;
 mod opener;
+mod part;
 mod placed_id;
 mod programs;
 pub mod rewrite;
@@ -34,6 +36,7 @@ pub use account::{Account, LeftOutFile, RecordWithoutText, SkipReason, SkippedFi
 pub use adapter::{AdapterLimits, AdapterRule};
 pub use archive::{containers_of, enclosing_files};
 pub use chunk::{Chunk, ends_a_file};
+pub use cut::{CutSize, UncutFile, cut_file};
 pub use document_reader::{
     Content, DocumentReader, InputDocument, ensure_utf8, read_open_text, read_text,
 };
@@ -43,6 +46,7 @@ pub use id_set::IdSet;
 pub use lines::{LineReader, RawLine, copy_lines};
 pub use locations::DocumentLocations;
 pub use open_beneath::{FileBeneath, find_beneath};
+pub use part::{FilePart, UnpackedPlace};
 pub use placed_id::PlacedId;
 pub use programs::{NeededProgram, is_program_installed, needed_programs};
 pub use skipped_kind::SkippedKind;

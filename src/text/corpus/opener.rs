@@ -18,10 +18,12 @@ use super::{
     convert::Converter,
     encoding::{TextEncoding, decode_input},
     format::{FormatInput, Parts, Probe, Records, one_part},
+    part::FilePart,
     selection::Selection,
     sequence::RecordFault,
     skipped_kind::SkippedKind,
     sniff::Sniffed,
+    walk::FileEntry,
 };
 use crate::{
     base::{
@@ -259,6 +261,24 @@ impl Opener {
                 parts: with_opening(of, parts),
             },
             Err(fault) => Opened::Skipped(self.faulty(file, fault, is_named)),
+        }
+    }
+
+    /// Opens a part of a file that was cut. The file counts as opened by its first part.
+    pub fn open_part(&self, entry: &FileEntry, part: &FilePart) -> Opened {
+        let file = entry.name();
+        let of = Arc::new(container(&entry.id, &file, false, part.records, None));
+        let format = part.records.format();
+        match format.open_part(of.clone(), entry, part, &self.options) {
+            Ok(parts) if part.is_first() => Opened::Records {
+                header: None,
+                parts: with_opening(of, parts),
+            },
+            Ok(parts) => Opened::Records {
+                header: None,
+                parts,
+            },
+            Err(fault) => Opened::Skipped(self.faulty(file, fault, entry.is_named)),
         }
     }
 

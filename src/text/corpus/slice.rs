@@ -1,9 +1,10 @@
 //! A slice of a corpus: the files that one task reads, as they were when the corpus was walked.
 //!
 //! ```text
-//! {"dedup":"slice","version":1,"scheme":"words@18.0/49 ordered:8:32 all","files":2,"bytes":31}
+//! {"dedup":"slice","version":2,"scheme":"words@18.0/49 ordered:8:32 all","files":2,"bytes":31}
 //! {"path":"corpus/a.txt","bytes":20,"modified":1767225600000000000}
 //! {"path":"corpus/b.txt","id":"b.txt","bytes":11,"modified":1767225600000000000,"is_named":true}
+//! {"path":"big.jsonl","bytes":90,"modified":1767225600000000000,"part":{"number":1,"count":2,"records":"ndjson","numbers":[4,7],"line":4,"extents":[[44,90]]}}
 //! {"file":"corpus/secret","problem":"Permission denied (os error 13)"}
 //! {"file":"corpus/.git","left_out":"hidden"}
 //! ```
@@ -12,6 +13,7 @@
 
 use super::{
     account::SkippedFile,
+    part::FilePart,
     skipped_kind::SkippedKind,
     unpack::Packing,
     walk::{FileEntry, WalkItem},
@@ -27,7 +29,8 @@ use std::{
 };
 use xxhash_rust::xxh3::xxh3_64;
 
-const VERSION: u32 = 1;
+/// 1 knew no parts of files.
+const VERSION: u32 = 2;
 
 #[derive(Debug, Serialize, Deserialize)]
 struct SliceHeader {
@@ -54,6 +57,9 @@ enum SliceLine {
         /// Where its cleaned copy goes, if it is to be cleaned.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         output: Option<String>,
+        /// The part that is read, if it is not all of the file.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        part: Option<Box<FilePart>>,
     },
     Problem {
         file: String,
@@ -83,7 +89,7 @@ impl CorpusSlice {
     ) -> Result<String> {
         let sizes = found.iter().map(|found| {
             if let WalkItem::File(entry) = found {
-                (1, entry.bytes)
+                (1, entry.bytes_to_read())
             } else {
                 (0, 0)
             }
@@ -198,6 +204,7 @@ impl CorpusSlice {
                     bytes,
                     modified,
                     is_named,
+                    part,
                     ..
                 } => {
                     let id = id.unwrap_or_else(|| path.clone());
@@ -216,7 +223,11 @@ impl CorpusSlice {
                         {
                             changed(Place::path(&entry.path), "it is another")
                         }
-                        Ok(entry) => WalkItem::File(FileEntry { is_named, ..entry }),
+                        Ok(entry) => WalkItem::File(FileEntry {
+                            is_named,
+                            part: part.map(|part| Arc::new(*part)),
+                            ..entry
+                        }),
                     }
                 }
             })
@@ -241,12 +252,14 @@ impl CorpusSlice {
                     path,
                     bytes,
                     modified,
+                    part,
                     ..
                 } => Some(SliceFile {
                     number,
                     path: Path::new(path),
                     bytes: *bytes,
                     modified: *modified,
+                    part: part.as_deref(),
                 }),
                 SliceLine::Problem { .. } | SliceLine::Skipped { .. } => None,
             })
@@ -264,6 +277,8 @@ pub struct SliceFile<'a> {
     pub bytes: u64,
     /// Nanoseconds since 1970.
     pub modified: i64,
+    /// The part that is read, if it is not all of the file.
+    pub part: Option<&'a FilePart>,
 }
 
 fn changed(place: Place, what: &str) -> WalkItem {
@@ -304,6 +319,7 @@ fn line_of(found: &WalkItem, outputs: &HashMap<PathBuf, String>) -> Result<Slice
                 modified: entry.modified[0],
                 is_named: entry.is_named,
                 output: outputs.get(&entry.path).cloned(),
+                part: entry.part.as_deref().cloned().map(Box::new),
             })
         }
     }

@@ -367,6 +367,10 @@ impl Source {
     /// Opens what must be read here: files of many records, archives, streams, pipes. None for a file that is one document, and for
     /// a stdin without a byte: that is no document but a program before us that had none.
     fn open(&mut self, entry: &FileEntry) -> io::Result<Option<Pending>> {
+        if let Some(part) = &entry.part {
+            let opened = self.opener.open_part(entry, part);
+            return self.pending(entry, opened);
+        }
         let name = inner_name(&entry.path);
         if entry.is_regular && !self.must_sniff(entry, Records::of_name(&name)) {
             return Ok(None);
@@ -387,7 +391,13 @@ impl Source {
             is_named: entry.is_named,
             depth: 0,
         };
-        Ok(match self.opener.open(candidate) {
+        let opened = self.opener.open(candidate);
+        self.pending(entry, opened)
+    }
+
+    /// What is to be read of a file that was opened.
+    fn pending(&mut self, entry: &FileEntry, opened: Opened) -> io::Result<Option<Pending>> {
+        Ok(match opened {
             Opened::Document(_) if entry.is_regular => None,
             Opened::Document(candidate) => Some(self.whole(entry, candidate.sniffed)?),
             Opened::Skipped(skipped) => Some(Pending::left_out(skipped)),

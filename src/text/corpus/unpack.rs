@@ -231,6 +231,11 @@ pub fn unpack(input: impl BufRead + Send + 'static) -> io::Result<(Packing, Inpu
     Ok((outermost, input))
 }
 
+/// The contents of `input`, unpacked by one layer.
+pub fn unpack_once(input: Input) -> io::Result<Input> {
+    unpack_layer(input).map(|(_, unpacked)| unpacked)
+}
+
 /// Whether unpacking a file once is not enough.
 pub fn is_packed_twice(entry: &FileEntry) -> io::Result<bool> {
     let (outer, input) = unpack_layer(Box::new(BufReader::new(entry.open()?)))?;
@@ -278,7 +283,7 @@ pub fn peek<R: BufRead>(
 }
 
 /// The contents of packed bytes.
-fn decoder<'a>(
+pub fn decoder<'a>(
     packed: impl BufRead + Send + 'a,
     packing: Packing,
 ) -> io::Result<Box<dyn Read + Send + 'a>> {

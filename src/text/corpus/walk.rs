@@ -8,6 +8,7 @@ use super::{
     Options, Records,
     account::SkippedFile,
     open_beneath::open_beneath,
+    part::FilePart,
     selection::Selection,
     skipped_kind::{SkippedKind, extension},
     slice::CorpusSlice,
@@ -43,6 +44,8 @@ pub struct FileEntry {
     pub bytes: u64,
     /// When its content, and what the file system says of it, last changed: nanoseconds since 1970.
     pub modified: [i64; 2],
+    /// The part of it that is read, if it is not all of it.
+    pub part: Option<Arc<FilePart>>,
 }
 
 impl FileEntry {
@@ -57,6 +60,7 @@ impl FileEntry {
             is_regular: false,
             bytes: 0,
             modified: [0; 2],
+            part: None,
         }
     }
 
@@ -100,6 +104,11 @@ impl FileEntry {
             Some((root, name)) => open_beneath(root, name),
             None => File::open(self.copy.as_ref().unwrap_or(&self.path)),
         }
+    }
+
+    /// How many of its bytes are read.
+    pub fn bytes_to_read(&self) -> u64 {
+        self.part.as_ref().map_or(self.bytes, |part| part.bytes())
     }
 
     /// Whether it is the standard input.
@@ -371,6 +380,7 @@ fn entry(
         is_regular: metadata.is_file(),
         bytes: metadata.len(),
         modified,
+        part: None,
     })
 }
 

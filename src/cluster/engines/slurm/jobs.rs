@@ -262,11 +262,11 @@ impl<'p> SlurmJobs<'p> {
         words
     }
 
-    /// The script of a job.
+    /// The script of a job. The variable may hold a command with arguments, such as one that enters a container.
     pub fn script(&self, array: &JobArray) -> String {
         format!(
             "#!/bin/sh\n\
-             {} task --stage={} --each={} --element=\"$((SLURM_ARRAY_TASK_ID + {}))\" -- {}\n\
+             ${{DEDUP_SHARD:-{}}} task --stage={} --each={} --element=\"$((SLURM_ARRAY_TASK_ID + {}))\" -- {}\n\
              code=$?\n\
              # 75: the host or its disk was lost. By array and index: the number of one of the jobs is that of the whole array.\n\
              if [ \"$code\" -eq 75 ] && [ \"${{SLURM_RESTART_COUNT:-0}}\" -lt {} ]; then\n    \

@@ -99,6 +99,9 @@ impl SshHost {
         };
         let beat = (options.stall / 6).min(Duration::from_secs(5)).as_millis();
         words.push(format!("--beat-ms={beat}"));
+        if self.host.nice > 0 {
+            words.push(format!("--nice={}", self.host.nice));
+        }
         if self.is_shared {
             words.push(format!("--in={}", here.run.display()));
         } else {

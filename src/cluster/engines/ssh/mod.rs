@@ -26,7 +26,7 @@ use crate::{
             Accepts, Inventory, LOCAL, Machine, MachineError, Machines, TaskOutcome, Transferred,
             run_on_machines,
         },
-        worker::{Client, Conversation, ErrorCause, Message, TransferError, send_file},
+        worker::{Client, Conversation, ErrorCause, Message, TransferError, send_extent},
     },
     text::corpus::NeededProgram,
 };
@@ -370,11 +370,20 @@ impl Machines for SshHosts<'_> {
                 let verdict = match document_verdict(&path, file.bytes, file.modified) {
                     Some(verdict) => Err(verdict),
                     None => {
+                        let extents = file.part.map(|part| part.extents.clone());
                         client.queue_message(&Message::Document {
                             number: file.number,
                             bytes: file.bytes,
+                            extents: extents.clone().unwrap_or_default(),
                         })?;
-                        send_file(client, &path, file.bytes)?.map_err(|_| changed(file.path))
+                        let of_file = vec![[0, file.bytes]];
+                        let mut sent = Ok(());
+                        for [start, end] in extents.unwrap_or(of_file) {
+                            if sent.is_ok() {
+                                sent = send_extent(client, &path, start..end)?;
+                            }
+                        }
+                        sent.map_err(|_| changed(file.path))
                     }
                 };
                 if let Err(verdict) = verdict {

@@ -1,6 +1,6 @@
 //! What was decided about each record, between deciding and writing: a file with a line for each record that does not just stay, shard by shard.
 
-use super::shards::{Shard, ShardList, changed};
+use super::shards::{Shard, SliceShard, changed};
 use crate::{
     base::{
         error::{Error, Place, Result},
@@ -128,29 +128,39 @@ impl SliceFates {
     }
 }
 
-/// Cuts the file of all fates into one for each slice. The shards of slices are those of `shards`, in order.
+/// Cuts the file of all fates into one for each slice.
 ///
-/// `ranges`: where the fates of each shard are; `slices`: the numbers of the shards of each slice.
+/// `ranges`: where the fates of each shard are; `slices`: the shards of each slice, or parts of them, in order.
 pub fn split_fates(
     fates: &Path,
     ranges: &[Range<u64>],
-    shards: &ShardList,
-    slices: &[Range<usize>],
+    slices: &[Vec<SliceShard>],
     target: impl Fn(usize) -> PathBuf,
 ) -> Result<()> {
     let failed = |error| Error::io(fates.display(), error);
     let mut input = BufReader::new(File::open(fates).map_err(failed)?);
-    for (slice, numbers) in slices.iter().enumerate() {
+    // How far the fates of a shard in several slices were read.
+    let mut rest = (usize::MAX, 0..0);
+    for (slice, shards) in slices.iter().enumerate() {
         let (mut head, mut bytes) = (SliceFates::default(), Vec::new());
-        for number in numbers.clone() {
-            let range = ranges.get(number).cloned().unwrap_or_default();
-            let start = bytes.len().to_u64();
+        for shard in shards {
+            if rest.0 != shard.number {
+                rest = (
+                    shard.number,
+                    ranges.get(shard.number).cloned().unwrap_or_default(),
+                );
+            }
+            let (start, range) = (bytes.len().to_u64(), &mut rest.1);
             input.seek(SeekFrom::Start(range.start)).map_err(failed)?;
-            let mut lines = input.by_ref().take(range.end - range.start);
-            lines.read_to_end(&mut bytes).map_err(failed)?;
-            let name = shards.shards[number].output.to_str();
-            let line = name.and_then(|name| name.parse().ok()).unwrap_or(number);
-            head.shards.push((line, start..bytes.len().to_u64()));
+            match shard.records_end {
+                None => {
+                    let mut lines = input.by_ref().take(range.end - range.start);
+                    lines.read_to_end(&mut bytes).map_err(failed)?;
+                    range.start = range.end;
+                }
+                Some(end) => read_fates_before(&mut input, range, end, &mut bytes)?,
+            }
+            head.shards.push((shard.line, start..bytes.len().to_u64()));
         }
         let path = target(slice);
         let mut text =
@@ -158,6 +168,28 @@ pub fn split_fates(
         text.push(b'\n');
         text.extend(bytes);
         fs::write(&path, text).map_err(|error| Error::io(path.display(), error))?;
+    }
+    Ok(())
+}
+
+/// Appends the fates of records before `end`, and takes them from the range that is still to be read.
+fn read_fates_before(
+    input: &mut BufReader<File>,
+    range: &mut Range<u64>,
+    end: u64,
+    bytes: &mut Vec<u8>,
+) -> Result<()> {
+    let mut line = Vec::new();
+    while range.start < range.end {
+        line.clear();
+        input.read_until(b'\n', &mut line).map_err(Error::output)?;
+        let fate: FateLine = serde_json::from_slice(&line)
+            .map_err(|error| Error::output(io::Error::other(error)))?;
+        if fate.record >= end {
+            break;
+        }
+        range.start += line.len().to_u64();
+        bytes.extend_from_slice(&line);
     }
     Ok(())
 }

@@ -31,7 +31,7 @@ pub use cuts::CutLengths;
 pub use decide::Levels;
 pub use fates::{SliceFates, split_fates};
 pub use order::Preference;
-pub use shards::{Shard, ShardList};
+pub use shards::{Shard, ShardList, SliceShard};
 pub use warnings::CleanWarning;
 pub use write::{ShardWriter, WrittenShards, ensure_lines};
 

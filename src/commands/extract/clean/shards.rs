@@ -8,7 +8,7 @@ use crate::{
     },
     commands::Settings,
     text::corpus::{
-        self, CorpusSlice, CorpusWalk, FileEntry, Packing, SkippedFile, Source, WalkItem,
+        self, CorpusSlice, CorpusWalk, FileEntry, FilePart, Packing, SkippedFile, Source, WalkItem,
         rewrite::{ShardContent, ShardForm},
     },
 };
@@ -68,6 +68,17 @@ pub fn changed(entry: &FileEntry) -> Error {
     Error::damaged(Place::file(entry.name()), what)
 }
 
+/// A shard of a slice, or a part of one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SliceShard {
+    /// The number of the shard in the list of all.
+    pub number: usize,
+    /// The number of its line in the slice.
+    pub line: usize,
+    /// The first record that another part has, if there is one behind this.
+    pub records_end: Option<u64>,
+}
+
 /// The files of a collection, in the order in which they are read.
 #[derive(Debug, Default)]
 pub struct ShardList {
@@ -108,6 +119,45 @@ impl ShardList {
         }
         list.ensure_outputs_differ()?;
         Ok(list)
+    }
+
+    /// Adds the files of a slice as a whole, even if the slice has only parts of them. `left_out`: files that take no part, by what
+    /// messages call them. Returns what the slice has of which shard.
+    pub fn add_whole(
+        &mut self,
+        slice: CorpusSlice,
+        options: &corpus::Options,
+        left_out: &BTreeSet<String>,
+    ) -> Result<Vec<SliceShard>> {
+        let mut of_slice = Vec::new();
+        for (line, item) in slice.entries(None).enumerate() {
+            let entry = match item {
+                WalkItem::File(entry) => entry,
+                WalkItem::Failed(error) => return Err(error),
+                // Reading reports them.
+                WalkItem::Problem(_) | WalkItem::Skipped(_) => continue,
+            };
+            if left_out.contains(&*entry.name()) {
+                continue;
+            }
+            let part = entry.part.clone();
+            let name = entry.name();
+            if part.as_ref().is_none_or(|part| part.is_first()) {
+                let entry = FileEntry {
+                    part: None,
+                    ..entry
+                };
+                self.add_as(entry, line.to_string().into(), options);
+            }
+            let ends = |part: &Arc<FilePart>| (!part.is_last()).then_some(part.numbers[1]);
+            // A file that cannot be written again is not in the list.
+            of_slice.extend(self.find_file(&name).map(|number| SliceShard {
+                number,
+                line,
+                records_end: part.as_ref().and_then(ends),
+            }));
+        }
+        Ok(of_slice)
     }
 
     /// Adds the files of a slice. The output of each is named by its number in the slice. `copies`: where copies of the files are, if

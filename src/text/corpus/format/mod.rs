@@ -18,13 +18,15 @@ use super::{
     Options,
     chunk::{Chunk, ChunkIter, Chunks, Container},
     document_reader::{DocumentReader, Visit},
+    part::FilePart,
     sequence::RecordFault,
     skipped_kind::extension,
     sniff::Sniffed,
     unpack::{Input, MOST_BYTES},
+    walk::FileEntry,
 };
 use crate::base::{error::Result, parallel::Weighted};
-use std::{fs::File, iter, path::Path, sync::Arc};
+use std::{fs::File, io, iter, path::Path, sync::Arc};
 
 /// The name of an input format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -158,6 +160,10 @@ pub(super) fn one_part(
     Box::new(iter::once(chunks))
 }
 
+fn unreadable(error: &io::Error) -> RecordFault {
+    RecordFault::Bad(error.to_string())
+}
+
 /// A file that is cut into pieces of whole lines.
 fn lines_of(of: Arc<Container>, input: Input, max_document: u64) -> Parts {
     // A record of tokens or blots may well be longer than its document.
@@ -191,6 +197,19 @@ pub(super) trait InputFormat: Sync {
         options: &Options,
     ) -> Result<Parts, RecordFault> {
         Ok(lines_of(of, input.input, options.max_document))
+    }
+
+    /// Opens a part of a file that was cut; see [`cut_file`](super::cut::cut_file).
+    fn open_part(
+        &self,
+        of: Arc<Container>,
+        entry: &FileEntry,
+        part: &FilePart,
+        options: &Options,
+    ) -> Result<Parts, RecordFault> {
+        let opened = part.open(entry).map_err(|error| unreadable(&error))?;
+        let chunks = Chunks::lines(of, opened.input, options.max_document);
+        Ok(one_part(chunks.starting_at_line(part.line)))
     }
 
     /// The bytes around the border of two records: the first one ends a record.

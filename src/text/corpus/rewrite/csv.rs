@@ -4,8 +4,8 @@
 //! are none. Only a row that is changed is held in memory and taken apart.
 
 use super::{
-    CopyError, NOTE_FIELD, PackedWriter, RecordChange, RecordCopier, RecordFate, RecordFates,
-    lines::cut_bytes,
+    CopyError, CopyStart, NOTE_FIELD, PackedWriter, RecordChange, RecordCopier, RecordFate,
+    RecordFates, lines::cut_bytes,
 };
 use crate::text::corpus::unpack::Input;
 use csv_core::{ReadFieldResult, ReadRecordResult, Reader, ReaderBuilder};
@@ -26,6 +26,7 @@ impl RecordCopier for CsvCopier {
     fn copy(
         &self,
         input: Input,
+        start: CopyStart,
         fates: &mut dyn RecordFates,
         mut out: PackedWriter<'_>,
     ) -> Result<(), CopyError> {
@@ -33,7 +34,9 @@ impl RecordCopier for CsvCopier {
         let (mut row, mut changed) = (Vec::new(), Vec::new());
         let has_notes = fates.has_notes();
         let mut columns = None;
-        if rows.pass_blank_lines(&mut out)? {
+        if let Some(header) = &start.header {
+            columns = Some(CsvHeader::parse(header, self, has_notes)?);
+        } else if rows.pass_blank_lines(&mut out)? {
             rows.pass_row(&mut |bytes| {
                 row.extend_from_slice(bytes);
                 Ok(())
@@ -43,7 +46,7 @@ impl RecordCopier for CsvCopier {
             out.write_all(&changed).map_err(CopyError::Output)?;
             columns = Some(header);
         }
-        for number in 1_u64.. {
+        for number in start.record.. {
             if !rows.pass_blank_lines(&mut out)? {
                 break;
             }

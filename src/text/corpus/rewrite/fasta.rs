@@ -1,6 +1,6 @@
 //! FASTA: a record starts with a line that begins with `>`.
 
-use super::{CopyError, PackedWriter, RecordCopier, RecordFates, stays_whole};
+use super::{CopyError, CopyStart, PackedWriter, RecordCopier, RecordFates, stays_whole};
 use crate::text::corpus::unpack::Input;
 use std::io::{BufRead, Write};
 
@@ -13,10 +13,11 @@ impl RecordCopier for FastaCopier {
     fn copy(
         &self,
         mut input: Input,
+        start: CopyStart,
         fates: &mut dyn RecordFates,
         mut out: PackedWriter<'_>,
     ) -> Result<(), CopyError> {
-        let (mut line, mut starts_line, mut is_kept) = (1_u64, true, true);
+        let (mut line, mut starts_line, mut is_kept) = (start.line, true, true);
         loop {
             let bytes = input.fill_buf();
             let bytes = bytes.map_err(|error| CopyError::reading(&error))?;

@@ -1,7 +1,8 @@
 //! A JSON array: an element is a record.
 
 use super::{
-    CopyError, PackedWriter, RecordChange, RecordCopier, RecordFate, RecordFates, json_record,
+    CopyError, CopyStart, PackedWriter, RecordChange, RecordCopier, RecordFate, RecordFates,
+    json_record,
 };
 use crate::text::{
     corpus::{sequence::ArrayScanner, unpack::Input},
@@ -21,6 +22,7 @@ impl RecordCopier for ArrayCopier {
     fn copy(
         &self,
         mut input: Input,
+        _: CopyStart,
         fates: &mut dyn RecordFates,
         out: PackedWriter<'_>,
     ) -> Result<(), CopyError> {

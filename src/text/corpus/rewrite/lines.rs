@@ -1,6 +1,8 @@
 //! Files with a record a line: NDJSON, or texts.
 
-use super::{CopyError, PackedWriter, RecordCopier, RecordFate, RecordFates, json_record};
+use super::{
+    CopyError, CopyStart, PackedWriter, RecordCopier, RecordFate, RecordFates, json_record,
+};
 use crate::text::{
     corpus::unpack::Input,
     stream::{LineParser, Span},
@@ -18,11 +20,12 @@ impl RecordCopier for Lines {
     fn copy(
         &self,
         mut input: Input,
+        start: CopyStart,
         fates: &mut dyn RecordFates,
         mut out: PackedWriter<'_>,
     ) -> Result<(), CopyError> {
         let (mut line, mut changed) = (Vec::new(), Vec::new());
-        for number in 1_u64.. {
+        for number in start.line.. {
             if is_at_end(&mut input)? {
                 break;
             }

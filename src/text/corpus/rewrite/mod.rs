@@ -102,6 +102,16 @@ impl ShardForm {
     /// Finds out what a file holds, in the way in which it is read. The error says why it cannot be written again; it is none if the file
     /// cannot be read either, which reading it reports.
     pub fn of(entry: &FileEntry, options: &Options) -> Result<Self, Option<SkippedFile>> {
+        if let Some(part) = &entry.part {
+            // Only such text is cut and written again.
+            return Ok(Self {
+                packing: Packing::Plain,
+                content: ShardContent::Records {
+                    records: part.records,
+                    is_utf8: true,
+                },
+            });
+        }
         let opener = Arc::new(Opener::new(options.clone()).map_err(|_| None)?);
         let candidate = Candidate {
             id: entry.id.clone(),
@@ -194,12 +204,34 @@ fn is_utf16(encoding: &'static Encoding) -> bool {
     encoding == UTF_16LE || encoding == UTF_16BE
 }
 
+/// Where the records of an input begin: at the beginning of a file, or where a part of it does.
+#[derive(Debug)]
+struct CopyStart {
+    /// The line of the first record.
+    line: u64,
+    /// The number of the first record.
+    record: u64,
+    /// The header of the table, if it comes before the part. It is not written again.
+    header: Option<Vec<u8>>,
+}
+
+impl Default for CopyStart {
+    fn default() -> Self {
+        Self {
+            line: 1,
+            record: 1,
+            header: None,
+        }
+    }
+}
+
 /// Copies the records of one format.
 trait RecordCopier {
-    /// Copies all records, each as its fate says. `input` is unpacked.
+    /// Copies all records, each as its fate says. `input` is unpacked. Formats of which no part is written begin at the beginning.
     fn copy(
         &self,
         input: Input,
+        start: CopyStart,
         fates: &mut dyn RecordFates,
         out: PackedWriter<'_>,
     ) -> Result<(), CopyError>;
@@ -243,7 +275,7 @@ impl CopyError {
     }
 }
 
-/// Writes a file again. A file that is one document is its record 0.
+/// Writes a file again, or a part of it. A file that is one document is its record 0.
 ///
 /// Memory: the largest record, a row group of a Parquet file, or a document that is cut.
 pub fn rewrite(
@@ -256,8 +288,23 @@ pub fn rewrite(
     let ShardContent::Records { records, .. } = form.content else {
         return document::copy(file, fates, out).map_err(|error| error.of(file));
     };
-    let sniffed = Sniffed::open(file, options).map_err(|error| Error::io(file.name(), error))?;
     let mut out = PackedWriter::new(out, form.packing).map_err(Error::output)?;
+    if let (Some(part), Some(copier)) = (&file.part, copier(records, options)) {
+        let failed = |error| Error::io(file.name(), error);
+        let opened = part.open(file).map_err(failed)?;
+        if opened.has_bom {
+            out.write_all(BOM).map_err(Error::output)?;
+        }
+        let start = CopyStart {
+            line: part.line,
+            record: part.numbers[0],
+            header: opened.header,
+        };
+        return copier
+            .copy(opened.input, start, fates, out)
+            .map_err(|error| error.of(file));
+    }
+    let sniffed = Sniffed::open(file, options).map_err(|error| Error::io(file.name(), error))?;
     let Some(copier) = copier(records, options) else {
         return copy_table(file, sniffed, options, fates, out).map_err(|error| error.of(file));
     };
@@ -265,7 +312,7 @@ pub fn rewrite(
         out.write_all(BOM).map_err(Error::output)?;
     }
     copier
-        .copy(sniffed.input, fates, out)
+        .copy(sniffed.input, CopyStart::default(), fates, out)
         .map_err(|error| error.of(file))
 }
 

@@ -98,7 +98,12 @@ pub(super) fn copied(
     let mut out = Vec::new();
     let input = BufReader::with_capacity(piece_bytes, Cursor::new(input.to_vec()));
     let writer = PackedWriter::new(&mut out, Packing::Plain).unwrap();
-    match copier.copy(Box::new(input), &mut fates.clone(), writer) {
+    match copier.copy(
+        Box::new(input),
+        CopyStart::default(),
+        &mut fates.clone(),
+        writer,
+    ) {
         Ok(()) => Ok(out),
         Err(CopyError::Input(what)) => Err(what),
         Err(error) => panic!("{error:?}"),

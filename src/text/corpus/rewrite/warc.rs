@@ -1,6 +1,6 @@
 //! Web archives: a record stays or goes as a whole.
 
-use super::{CopyError, PackedWriter, RecordCopier, RecordFates, stays_whole};
+use super::{CopyError, CopyStart, PackedWriter, RecordCopier, RecordFates, stays_whole};
 use crate::text::corpus::{sequence::RawWarcRecords, unpack::Input};
 use std::io::Write;
 
@@ -14,6 +14,7 @@ impl RecordCopier for WarcCopier {
     fn copy(
         &self,
         input: Input,
+        _: CopyStart,
         fates: &mut dyn RecordFates,
         mut out: PackedWriter<'_>,
     ) -> Result<(), CopyError> {
@@ -98,7 +99,7 @@ mod tests {
 
             let mut packed = Vec::new();
             let writer = PackedWriter::new(&mut packed, Packing::Gzip).unwrap();
-            WarcCopier.copy(Box::new(Cursor::new(archive)), &mut fates.clone(), writer).unwrap();
+            WarcCopier.copy(Box::new(Cursor::new(archive)), CopyStart::default(), &mut fates.clone(), writer).unwrap();
             let (mut rest, mut members) = (&packed[..], Vec::new());
             while !rest.is_empty() {
                 let mut member = Vec::new();

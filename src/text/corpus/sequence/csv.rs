@@ -84,6 +84,13 @@ impl CsvRows {
         Ok(rows)
     }
 
+    /// Goes on as if the next row were another than the first: `line` is where it starts, `number` is its number.
+    pub fn starting_at_row(mut self, line: u64, number: u64) -> Self {
+        self.line = line;
+        self.number = number.saturating_sub(1);
+        self
+    }
+
     fn set_header(&mut self, fields: &FieldNames<'_>) -> Result<(), RecordFault> {
         if self.row.is_too_large {
             let what = format!("the header row is larger than {MOST_HEADER_BYTES} bytes");

@@ -8,6 +8,10 @@ use crate::base::num::ToUsize;
 use std::{fs::File, os::unix::fs::FileExt};
 
 const MARK: &[u8] = b"PAR1";
+/// The mark at the start of a file.
+pub const MARK_BYTES: u64 = 4;
+/// Behind the footer: its length, and the mark.
+pub const TAIL_BYTES: u64 = 8;
 const ENCRYPTED_MARK: &[u8] = b"PARE";
 /// The mark at the start, the length and the mark at the end.
 const LEAST_BYTES: u64 = 12;

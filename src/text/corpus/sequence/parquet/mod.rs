@@ -43,6 +43,8 @@ pub struct ParquetTable {
     names: Arc<Vec<String>>,
     /// For each row group: the number of rows before it; and at the end the number of all.
     starts: Arc<Vec<u64>>,
+    /// The bytes of the footer, with its length and the mark behind it.
+    footer_bytes: u64,
 }
 
 /// What a row group holds of the chosen columns.
@@ -86,6 +88,7 @@ impl ParquetTable {
             metadata: Arc::new(metadata),
             names: Arc::new(names),
             starts: Arc::new(starts),
+            footer_bytes: footer.len().to_u64() + footer::TAIL_BYTES,
         })
     }
 
@@ -102,6 +105,11 @@ impl ParquetTable {
     /// The number of rows.
     pub fn rows(&self) -> u64 {
         self.starts.last().copied().unwrap_or(0)
+    }
+
+    /// The number of rows before a row group.
+    pub fn rows_before(&self, group: usize) -> u64 {
+        self.starts.get(group).copied().unwrap_or(self.rows())
     }
 
     /// The names of all columns, dotted where they are nested.
@@ -184,6 +192,28 @@ impl SelectedColumns {
                 }
             })
             .collect()
+    }
+
+    /// The bytes of the file that reading some row groups needs, each as its start and end, in rising order.
+    pub fn extents(&self, groups: Range<usize>) -> Result<Vec<[u64; 2]>, String> {
+        let table = &self.table;
+        let footer_start = table.file_bytes.saturating_sub(table.footer_bytes);
+        let mut places = vec![[0, footer::MARK_BYTES], [footer_start, table.file_bytes]];
+        for group in groups {
+            for column in [Some(&self.text), self.id.as_ref()].into_iter().flatten() {
+                let place = self.place_of_chunk(group, column)?;
+                places.push([place.start, place.end]);
+            }
+        }
+        places.sort_unstable();
+        let mut joined: Vec<[u64; 2]> = Vec::new();
+        for [start, end] in places {
+            match joined.last_mut() {
+                Some(last) if start <= last[1] => last[1] = last[1].max(end),
+                _ => joined.push([start, end]),
+            }
+        }
+        Ok(joined)
     }
 
     /// The number of the text's column among all leaf columns.

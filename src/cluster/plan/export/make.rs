@@ -13,7 +13,7 @@ DEDUP_SHARD ?= dedup-shard
 ";
 
 /// Writes the plan as a Makefile, to be called in the directory of the run.
-pub(super) fn makefile(plan: &Plan) -> String {
+pub fn makefile(plan: &Plan) -> String {
     let markers: HashMap<&str, String> = plan
         .tasks
         .iter()
