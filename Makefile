@@ -21,7 +21,7 @@ PROFILE          ?= release
 BINARIES := $(sort $(notdir $(basename $(wildcard src/bin/*.rs))))
 OUT      := $(CARGO_TARGET_DIR)/$(PROFILE)
 BUILT    := $(BINARIES:%=$(OUT)/%)
-SOURCES  := Cargo.toml Cargo.lock $(shell find src -type f)
+SOURCES  := Cargo.toml Cargo.lock build.rs $(shell find src -type f)
 # man/NAME.1 are printed by the programs; the other sections are written by hand.
 PAGES_1  := $(BINARIES:%=man/%.1)
 PAGES_5  := $(sort $(wildcard man/*.5))
@@ -77,8 +77,8 @@ dist:                                   ## a release: programs of the dist profi
 test: | deps                            ## all tests
 	$(CARGO) test --locked
 
-test-cluster: | deps-cluster            ## also the tests that need hosts: a Slurm of three nodes and hosts with networks of their own, on this machine
-	DEDUP_CLUSTER=1 $(CARGO) test --locked --test it -- slurm cluster
+test-cluster: | deps-cluster            ## also the tests that need hosts: a Slurm of three nodes, Snakemake, a Ray of two nodes, and hosts with networks of their own, on this machine
+	DEDUP_CLUSTER=1 $(CARGO) test --locked --test it -- slurm cluster exports
 
 lint: | deps                            ## formatting, clippy, module order, code figures, paths in documents, rustdoc, man pages; silent when all is well
 	@$(CARGO) fmt --check

@@ -13,6 +13,7 @@ mod document_ids;
 mod documentation;
 mod examples;
 mod exclusions;
+mod exports;
 mod extract;
 mod extract_oracle;
 mod history;
