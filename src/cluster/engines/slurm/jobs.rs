@@ -507,7 +507,7 @@ mod tests {
         let jobs = jobs(&tasks, &options);
         let arrays = jobs.arrays(|_| true, 2);
         let script = "#!/bin/sh
-/usr/bin/dedup-shard task --stage=map --each=2 --element=\"$((SLURM_ARRAY_TASK_ID + 2))\" -- '/data/it'\\''s $(x)'
+${DEDUP_SHARD:-/usr/bin/dedup-shard} task --stage=map --each=2 --element=\"$((SLURM_ARRAY_TASK_ID + 2))\" -- '/data/it'\\''s $(x)'
 code=$?
 # 75: the host or its disk was lost. By array and index: the number of one of the jobs is that of the whole array.
 if [ \"$code\" -eq 75 ] && [ \"${SLURM_RESTART_COUNT:-0}\" -lt 3 ]; then

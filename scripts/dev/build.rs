@@ -25,7 +25,7 @@ fn main() -> io::Result<()> {
         .iter()
         .for_each(|feature| sum.add(feature.as_bytes()));
     println!("cargo::rustc-env=DEDUP_BUILD={:016x}", sum.0);
-    for path in ["src", "Cargo.lock", "Cargo.toml", "build.rs"] {
+    for path in ["src", "Cargo.lock", "Cargo.toml", "scripts/dev/build.rs"] {
         println!("cargo::rerun-if-changed={path}");
     }
     Ok(())
