@@ -19,7 +19,7 @@ impl BitWriter {
         }
     }
 
-    /// Appends at most [`PUT_BITS`] bits.
+    /// Appends at most `PUT_BITS` bits.
     pub fn put(&mut self, value: u64, width: u32) {
         debug_assert!(width <= PUT_BITS && value >> width == 0);
         self.pending |= value << self.used;

@@ -38,7 +38,7 @@ pub struct Tokens {
     overflowed: bool,
 }
 
-/// Ends a token in [`Tokens::text`].
+/// Ends a token in the text of tokens.
 pub const SEPARATOR: u8 = b'\n';
 
 impl Tokens {
