@@ -1,6 +1,6 @@
 //! The blots that each content is the first to have.
 //!
-//! Whoever reads documents and asks of each window whether an earlier document has it would look all
+//! A reader of documents that asks of each window whether an earlier document has it would look all
 //! of them up in a table of all blots: a cache miss each, which takes longer than making the blots.
 //! This is the table turned round. Each content has a short list of its own, which stays in the
 //! cache while the content is read.

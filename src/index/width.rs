@@ -35,7 +35,7 @@ pub struct WidthFit {
     pub postings: u64,
     /// About how many pairs of postings have the same blot by chance: n²/2^(bits+1).
     pub chance_matches: u64,
-    /// Whether these are so many that they cost time.
+    /// Whether there are enough of these to cost time.
     pub too_narrow: bool,
     /// The width that would do, with room to grow.
     pub advised_bits: u8,

@@ -276,7 +276,7 @@ impl Plan {
     }
 }
 
-/// The default number of ranges for so many slots: a power of two, so that all have the same number of buckets.
+/// The default number of ranges for a number of slots: a power of two, so that all have the same number of buckets.
 pub fn default_parts(slots: u32) -> u32 {
     slots
         .saturating_mul(RANGES_PER_SLOT)

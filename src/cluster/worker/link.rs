@@ -2,7 +2,7 @@
 //! login, whatever the number of its slots.
 //!
 //! One thread reads and writes. It never waits for a conversation, except that it stops reading
-//! while [`MOST_UNREAD`] bytes wait to be received; whoever receives from a worker does not wait
+//! while [`MOST_UNREAD`] bytes wait to be received; a thread that receives from a worker does not wait
 //! for that worker meanwhile, so that they are received at last.
 
 use crate::cluster::remote::{
@@ -216,7 +216,7 @@ impl LinkChannel {
 }
 
 impl Drop for LinkChannel {
-    /// Tells the worker that nobody listens any more.
+    /// Tells the worker that its messages are no longer read.
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         let left = state.received.remove(&self.number).unwrap_or_default();

@@ -130,7 +130,7 @@ impl Worker<'_> {
         out.write_all(bytes).and_then(|()| out.flush())
     }
 
-    /// Shows signs of life until it is told to stop.
+    /// Shows signs of life until it is stopped.
     fn beat(&self, interval: Duration, is_over: Receiver<()>) {
         let mut frame = Vec::new();
         let made = write_frame(&mut frame, FrameKind::Beat, 0, &[]);

@@ -308,7 +308,7 @@ impl TableShare {
     /// All documents.
     pub const WHOLE: Self = Self { number: 0, of: 1 };
 
-    /// The documents of the share, of so many.
+    /// The documents of the share, of this number of documents.
     fn documents(self, all: usize) -> Vec<DocNo> {
         let start = |number: usize| number * all / self.of.max(1);
         let documents = start(self.number)..start(self.number + 1);

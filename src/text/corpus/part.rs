@@ -195,7 +195,7 @@ impl Read for Extents {
     }
 }
 
-/// Reads so many bytes; it is an error if there are fewer.
+/// Reads this number of bytes; it is an error if there are fewer.
 struct Exactly {
     input: Input,
     left: u64,

@@ -1,7 +1,7 @@
 //! Finds the places of a packed file where unpacking can start: blocks of bgzip, members of gzip, frames of Zstandard.
 //!
 //! Blocks and frames tell their length, so that finding them costs a small read each. Members of gzip do not: they are
-//! searched for near the places where they are wanted, and whoever unpacks what is between two of them finds out whether
+//! searched for near the places where they are wanted, and unpacking what is between two of them tells whether
 //! a member ends there.
 
 use crate::{
