@@ -8,3 +8,4 @@ pub mod ids;
 pub mod num;
 pub mod parallel;
 pub mod setting;
+pub mod share;

@@ -48,8 +48,9 @@ impl DocumentGroups {
             .zip(1..)
         {
             let wrong = |what: String| Error::damaged(Place::line(&file, number), what);
-            let line = String::from_utf8(line.map_err(named)?)
-                .map_err(|_| wrong("the line is not UTF-8".to_owned()))?;
+            let line = String::from_utf8(line.map_err(named)?).map_err(|_| {
+                wrong("the line is not UTF-8; convert the file, for example with iconv".to_owned())
+            })?;
             let line = line.trim_end_matches('\r');
             if line.is_empty() {
                 continue;

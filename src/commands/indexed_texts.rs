@@ -14,8 +14,10 @@ use crate::{
 use std::{
     collections::HashMap,
     io,
+    ops::Deref,
     path::PathBuf,
     sync::{Arc, Mutex, OnceLock, PoisonError},
+    time::SystemTime,
 };
 
 /// The documents of a file, which is read when the first of them is asked for.
@@ -25,7 +27,7 @@ type ContainerTexts = OnceLock<Result<DocumentLocations, String>>;
 /// it are refused. A document that is not found there is looked up in the files of the corpus, which are scanned once, when the first
 /// document is missing.
 pub struct IndexedTexts<'i> {
-    index: &'i Index,
+    index: IndexHandle<'i>,
     /// Where to look: directories, and files with a document a line.
     corpus: Vec<PathBuf>,
     /// The directories among them.
@@ -35,6 +37,37 @@ pub struct IndexedTexts<'i> {
     /// Files that ids lead into, such as archives and tables.
     containers: Mutex<HashMap<String, Arc<ContainerTexts>>>,
     tokenize: SchemeTokenizer,
+}
+
+/// An index that is borrowed or shared.
+pub enum IndexHandle<'i> {
+    /// Borrowed.
+    Borrowed(&'i Index),
+    /// Shared with others, for as long as any of them needs it.
+    Shared(Arc<Index>),
+}
+
+impl Deref for IndexHandle<'_> {
+    type Target = Index;
+
+    fn deref(&self) -> &Index {
+        match self {
+            Self::Borrowed(index) => index,
+            Self::Shared(index) => index,
+        }
+    }
+}
+
+impl<'i> From<&'i Index> for IndexHandle<'i> {
+    fn from(index: &'i Index) -> Self {
+        Self::Borrowed(index)
+    }
+}
+
+impl From<Arc<Index>> for IndexHandle<'_> {
+    fn from(index: Arc<Index>) -> Self {
+        Self::Shared(index)
+    }
 }
 
 /// Why there is no text.
@@ -56,7 +89,12 @@ impl UnreadableText {
 
 impl<'i> IndexedTexts<'i> {
     /// `options` say how files are read: the fields of NDJSON, what to do about text that is not UTF-8.
-    pub fn new(index: &'i Index, corpus: &[PathBuf], options: &corpus::Options) -> Self {
+    pub fn new(
+        index: impl Into<IndexHandle<'i>>,
+        corpus: &[PathBuf],
+        options: &corpus::Options,
+    ) -> Self {
+        let index = index.into();
         let options = corpus::Options {
             paths: corpus.to_vec(),
             files_from: None,
@@ -92,6 +130,15 @@ impl<'i> IndexedTexts<'i> {
             return Err(UnreadableText::Changed(Problem::new(Place::file(id), what)));
         }
         Ok(text)
+    }
+
+    /// When the file of a document was changed last, be it one document or many; none if there is no such file.
+    pub fn modified(&self, id: &str) -> Option<SystemTime> {
+        let of_file = |name: &str| {
+            let found = corpus::find_beneath(&self.roots, name).ok()?;
+            found.file.metadata().ok()?.modified().ok()
+        };
+        of_file(id).or_else(|| corpus::containers_of(id).find_map(of_file))
     }
 
     fn text(&self, id: &str) -> Result<String, Problem> {

@@ -1,17 +1,22 @@
 //! Texts of an index's documents, prepared for alignment.
 
 use super::{Observer, indexed_texts::IndexedTexts, passage_options::PassageOptions};
-use crate::{align::PreparedText, base::error::Problem, index::Index};
+use crate::{
+    align::PreparedText,
+    base::{error::Problem, parallel::lock},
+    index::Index,
+};
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
+    time::SystemTime,
 };
 
 /// A cache of the documents that were used last. Each takes about 20 times the size of its text.
 pub struct TextCache<'o> {
     pub options: &'o PassageOptions,
     most: usize,
-    library: IndexedTexts<'o>,
+    library: Arc<IndexedTexts<'o>>,
     recent: Mutex<Vec<(String, Arc<PreparedText>)>>,
     unread: Mutex<BTreeMap<String, Problem>>,
 }
@@ -20,6 +25,15 @@ impl<'o> TextCache<'o> {
     /// The number of documents to keep.
     pub fn new(options: &'o PassageOptions, index: &'o Index, most: usize) -> Self {
         let library = IndexedTexts::new(index, &options.corpus, &options.reading);
+        Self::of_library(options, Arc::new(library), most)
+    }
+
+    /// A cache of texts that `library` reads.
+    pub fn of_library(
+        options: &'o PassageOptions,
+        library: Arc<IndexedTexts<'o>>,
+        most: usize,
+    ) -> Self {
         Self {
             options,
             most,
@@ -58,12 +72,33 @@ impl<'o> TextCache<'o> {
         }
     }
 
+    /// The text of a document, if it can be read; if not, nothing is reported.
+    pub fn peek(&self, id: &str) -> Option<String> {
+        self.library.read(id).ok()
+    }
+
+    /// When the file of a document was changed last.
+    pub fn modified(&self, id: &str) -> Option<SystemTime> {
+        self.library.modified(id)
+    }
+
+    /// Whether a document was wanted and could not be read.
+    pub fn is_unread(&self, id: &str) -> bool {
+        lock(&self.unread).contains_key(id)
+    }
+
     fn known(&self, id: &str) -> Option<Arc<PreparedText>> {
         let mut recent = lock(&self.recent);
         let at = recent.iter().position(|(known, _)| known == id)?;
         let known = recent.remove(at);
         recent.push(known.clone());
         Some(known.1)
+    }
+
+    /// What could not be read, or was indexed with another text, by id.
+    pub fn into_unread(self) -> Vec<Problem> {
+        let mut unread = lock(&self.unread);
+        std::mem::take(&mut *unread).into_values().collect()
     }
 
     /// Reports all that could not be read, or was indexed with another text, by id; returns their number.
@@ -76,8 +111,4 @@ impl<'o> TextCache<'o> {
             .for_each(|problem| observer.problem(problem));
         (self.library.problems().len() + unread.len()) as u64
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

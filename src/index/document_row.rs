@@ -1,5 +1,7 @@
 //! A row of the documents of a segment: all that an index knows of a document, except its id.
 
+use xxhash_rust::xxh3::xxh3_64;
+
 /// What an index stores about a document besides its id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DocumentRow {
@@ -25,15 +27,6 @@ pub struct DocumentRow {
 /// Bytes of a row in a file.
 pub(super) const ROW_BYTES: usize = 52;
 const UNKNOWN_BYTES: u64 = u64::MAX;
-
-/// A row and its id.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IndexedDocument {
-    /// The id of the document.
-    pub id: String,
-    /// All else that the index knows of it.
-    pub row: DocumentRow,
-}
 
 impl DocumentRow {
     /// A document that has no number yet.
@@ -81,16 +74,25 @@ impl DocumentRow {
         self.number != self.representative
     }
 
-    /// Appends the bytes of the row.
-    pub(super) fn append_to(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.number.to_le_bytes());
-        out.extend_from_slice(&self.representative.to_le_bytes());
-        out.extend_from_slice(&self.bytes.unwrap_or(UNKNOWN_BYTES).to_le_bytes());
-        out.extend_from_slice(&self.tokens.to_le_bytes());
-        out.extend_from_slice(&self.blots.to_le_bytes());
-        out.extend_from_slice(&self.hash.unwrap_or_default().to_le_bytes());
-        out.extend_from_slice(&self.id_hash.to_le_bytes());
-        out.extend_from_slice(&self.posted.to_le_bytes());
+    /// The row of a document with this id.
+    pub(super) fn of_id(self, id: &str) -> Self {
+        let id_hash = xxh3_64(id.as_bytes());
+        Self { id_hash, ..self }
+    }
+
+    /// The bytes of the row.
+    pub(super) fn to_bytes(self) -> [u8; ROW_BYTES] {
+        let mut out = [0; ROW_BYTES];
+        let mut put = |at: usize, bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);
+        put(0, &self.number.to_le_bytes());
+        put(4, &self.representative.to_le_bytes());
+        put(8, &self.bytes.unwrap_or(UNKNOWN_BYTES).to_le_bytes());
+        put(16, &self.tokens.to_le_bytes());
+        put(20, &self.blots.to_le_bytes());
+        put(24, &self.hash.unwrap_or_default().to_le_bytes());
+        put(40, &self.id_hash.to_le_bytes());
+        put(48, &self.posted.to_le_bytes());
+        out
     }
 
     /// Reads a row from its bytes.

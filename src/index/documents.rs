@@ -6,14 +6,16 @@
 //! of older segments stands here as well: see [`CommitEffects`].
 
 use super::{
-    document_row::{DocumentRow, IndexedDocument, ROW_BYTES},
-    id_section::{IdSection, Section, section},
+    document_row::{DocumentRow, ROW_BYTES},
+    document_table::DocumentTable,
+    id_section::{IdSection, Section, section, section_of},
     number_set::NumberSet,
     sections,
 };
 use crate::base::{
     error::{Error, Result},
     files::{Sealed, SealedWriter},
+    num::ToUsize,
 };
 use serde::{Deserialize, Serialize};
 use std::{cmp::Ordering, io, path::Path, sync::OnceLock};
@@ -51,40 +53,24 @@ pub struct CommitEffects {
     pub free: NumberSet,
 }
 
-/// Writes the documents of a segment, given by rising number.
+/// Writes the documents of a segment.
+///
+/// Memory: 24 bytes a document, in one large block at a time.
 pub fn write_documents(
     path: &Path,
-    documents: &mut [IndexedDocument],
+    documents: &DocumentTable,
     effects: &CommitEffects,
 ) -> Result<()> {
     write(path, documents, effects).map_err(|error| Error::io(path.display(), error))
 }
 
-fn write(
-    path: &Path,
-    documents: &mut [IndexedDocument],
-    effects: &CommitEffects,
-) -> io::Result<()> {
+fn write(path: &Path, documents: &DocumentTable, effects: &CommitEffects) -> io::Result<()> {
     let mut out = SealedWriter::create(path)?;
-    let mut bytes = Vec::new();
-    for document in documents.iter_mut() {
-        document.row.id_hash = xxh3_64(document.id.as_bytes());
-        document.row.append_to(&mut bytes);
-    }
-    let row_section = section(&mut out, &bytes)?;
-    let ids = IdSection::write(
-        &mut out,
-        documents.iter().map(|document| document.id.as_str()),
-    )?;
-    let mut order: Vec<u32> = (0..documents.len() as u32).collect();
-    order.sort_by_key(|&row| documents[row as usize].row.id_hash);
-    let by_id = section(&mut out, &words(&order))?;
-    order.retain(|&row| {
-        !documents[row as usize].row.is_alias() && documents[row as usize].row.hash.is_some()
-    });
-    order.sort_by_key(|&row| documents[row as usize].row.hash);
-    let by_hash = section(&mut out, &words(&order))?;
-    let aliases = section(&mut out, &words(&alias_pairs(documents)))?;
+    let row_section = section(&mut out, documents.row_bytes())?;
+    let ids = IdSection::write(&mut out, documents.ids())?;
+    let by_id = section_of(&mut out, places_by_id(documents))?;
+    let by_hash = section_of(&mut out, places_by_hash(documents))?;
+    let aliases = section_of(&mut out, alias_pairs(documents).into_iter().flatten())?;
     let retired = section(&mut out, &effects.retired.to_bytes())?;
     let gone = section(&mut out, &effects.gone.to_bytes())?;
     let free = section(&mut out, &effects.free.to_bytes())?;
@@ -104,23 +90,40 @@ fn write(
     Ok(())
 }
 
-/// Of each alias the representative and its own place, in that order.
-fn alias_pairs(documents: &[IndexedDocument]) -> Vec<u32> {
-    let aliases = (0..)
-        .zip(documents)
-        .filter(|(_, document)| document.row.is_alias());
-    let mut pairs: Vec<[u32; 2]> = aliases
-        .map(|(place, document)| [document.row.representative, place])
-        .collect();
-    pairs.sort_unstable();
-    pairs.concat()
+/// All places, by the hash of the id. Hashes are sorted together with places: looking each up in its
+/// row would read rows that are on disk at random.
+fn places_by_id(documents: &DocumentTable) -> impl Iterator<Item = u32> {
+    let hashes = documents.rows().map(|row| row.id_hash);
+    let mut order: Vec<(u64, u32)> = hashes.zip(0..).collect();
+    order.sort_unstable();
+    order.into_iter().map(|(_, place)| place)
 }
 
-fn words(numbers: &[u32]) -> Vec<u8> {
-    numbers
-        .iter()
-        .flat_map(|number| number.to_le_bytes())
-        .collect()
+/// The places of representatives by their content; of one content, by the hash of the id.
+fn places_by_hash(documents: &DocumentTable) -> impl Iterator<Item = u32> {
+    let halves = |hash: u128| [(hash >> 64) as u64, hash as u64];
+    let mut order: Vec<([u64; 2], u32)> = documents
+        .rows()
+        .zip(0..)
+        .filter(|(row, _)| !row.is_alias())
+        .filter_map(|(row, place)| row.hash.map(|hash| (halves(hash), place)))
+        .collect();
+    let id_hash = |place: u32| documents.row(place.to_usize()).id_hash;
+    order.sort_unstable_by(|(one, first), (two, second)| {
+        let by_id = || (id_hash(*first), first).cmp(&(id_hash(*second), second));
+        one.cmp(two).then_with(by_id)
+    });
+    order.into_iter().map(|(_, place)| place)
+}
+
+/// Of each alias the representative and its own place, in that order.
+fn alias_pairs(documents: &DocumentTable) -> Vec<[u32; 2]> {
+    let aliases = documents.rows().zip(0..).filter(|(row, _)| row.is_alias());
+    let mut pairs: Vec<[u32; 2]> = aliases
+        .map(|(row, place)| [row.representative, place])
+        .collect();
+    pairs.sort_unstable();
+    pairs
 }
 
 /// The documents of a segment, read on demand.
@@ -398,24 +401,22 @@ mod tests {
 
     /// Documents by rising number: of each the gap before its number, and its content. Documents of
     /// one content are aliases of the first of them.
-    fn test_documents(gaps_and_contents: &[(u32, u128)]) -> Vec<IndexedDocument> {
-        let mut documents: Vec<IndexedDocument> = Vec::new();
+    fn test_documents(gaps_and_contents: &[(u32, u128)]) -> DocumentTable {
+        let mut documents = DocumentTable::default();
         let mut next = 0;
         for (place, &(gap, content)) in gaps_and_contents.iter().enumerate() {
             let number = next + gap;
             next = number + 1;
             let hash = Some(content).filter(|&content| content != 0);
             let first = documents
-                .iter()
-                .find(|document| hash.is_some() && document.row.hash == hash)
-                .map_or(number, |document| document.row.number);
+                .rows()
+                .find(|row| hash.is_some() && row.hash == hash)
+                .map_or(number, |row| row.number);
             let bytes = Some(u64::from(number)).filter(|bytes| bytes % 3 > 0);
-            documents.push(IndexedDocument {
-                id: format!("directory/{}/file {place}", place % 7),
-                row: DocumentRow::new(bytes, number / 2, hash)
-                    .numbered(number, first)
-                    .with_posted(7, number % 9),
-            });
+            let row = DocumentRow::new(bytes, number / 2, hash)
+                .numbered(number, first)
+                .with_posted(7, number % 9);
+            documents.push(&format!("directory/{}/file {place}", place % 7), &row);
         }
         documents
     }
@@ -436,19 +437,19 @@ mod tests {
         ) {
             let directory = tempfile::tempdir().unwrap();
             let path = directory.path().join("docs");
-            let mut written = test_documents(&all);
+            let written = test_documents(&all);
             let effects = CommitEffects {
                 retired: [3, 4, 9].into_iter().collect(),
                 gone: [5].into_iter().collect(),
                 free: NumberSet::default(),
             };
-            write_documents(&path, &mut written, &effects).unwrap();
+            write_documents(&path, &written, &effects).unwrap();
             let documents = Documents::open(&path).unwrap();
             prop_assert_eq!(documents.len() as usize, written.len());
             prop_assert_eq!(documents.effects().unwrap(), &effects);
-            for (place, IndexedDocument { id, row }) in (0..).zip(&written) {
-                prop_assert_eq!(documents.row(place).unwrap(), *row);
-                prop_assert_eq!(&documents.id(place).unwrap(), id);
+            for ((place, id), row) in (0..).zip(written.ids()).zip(written.rows()) {
+                prop_assert_eq!(documents.row(place).unwrap(), row);
+                prop_assert_eq!(documents.id(place).unwrap(), id);
                 prop_assert_eq!(documents.find_id(id).unwrap(), Some(place));
                 prop_assert_eq!(documents.find_id(&format!("{id}x")).unwrap(), None);
                 if let Some(hash) = row.hash.filter(|_| !row.is_alias()) {
@@ -459,17 +460,17 @@ mod tests {
                     aliases.push(alias);
                     Ok(())
                 }).unwrap();
-                let expected: Vec<u32> = (0..).zip(&written)
-                    .filter(|(_, other)| other.row.is_alias() && other.row.representative == row.number)
+                let expected: Vec<u32> = (0..).zip(written.rows())
+                    .filter(|(_, other)| other.is_alias() && other.representative == row.number)
                     .map(|(place, _)| place)
                     .collect();
                 prop_assert!(expected.iter().all(|&alias| documents.has_alias(row.number, alias).unwrap()));
                 prop_assert_eq!(aliases, expected);
             }
-            let last = written.last().map_or(0, |document| document.row.number);
+            let last = written.rows().last().map_or(0, |row| row.number);
             for number in 0..last + 2 {
-                let expected = (0..).zip(&written)
-                    .find(|(_, document)| document.row.number == number)
+                let expected = (0..).zip(written.rows())
+                    .find(|(_, row)| row.number == number)
                     .map(|(place, _)| place);
                 prop_assert_eq!(documents.place_of(number).unwrap(), expected);
             }
@@ -483,7 +484,7 @@ mod tests {
         let all: Vec<(u32, u128)> = (0..20)
             .map(|number| (number % 2, 1 << (number * 6)))
             .collect();
-        write_documents(&path, &mut test_documents(&all), &CommitEffects::default()).unwrap();
+        write_documents(&path, &test_documents(&all), &CommitEffects::default()).unwrap();
         for at in test_files::body(&path) {
             let flipped = test_files::with_flipped_byte(&path, at);
             let error = Documents::open(&flipped).and_then(|file| file.file().verify());

@@ -21,6 +21,26 @@ pub fn section<W: Write>(out: &mut SealedWriter<W>, bytes: &[u8]) -> io::Result<
     Ok([start, bytes.len() as u64])
 }
 
+/// Writes numbers as a section.
+pub fn section_of<W: Write>(
+    out: &mut SealedWriter<W>,
+    numbers: impl Iterator<Item = u32>,
+) -> io::Result<Section> {
+    let start = out.position();
+    let mut piece = Vec::with_capacity(PIECE_BYTES);
+    for number in numbers {
+        piece.extend_from_slice(&number.to_le_bytes());
+        if piece.len() == PIECE_BYTES {
+            out.write_all(&piece)?;
+            piece.clear();
+        }
+    }
+    out.write_all(&piece)?;
+    Ok([start, out.position() - start])
+}
+
+/// Sections of numbers are written in pieces of this many bytes.
+const PIECE_BYTES: usize = 1 << 14;
 const BLOCK_IDS: usize = 16;
 
 /// Where the ids are in a file.
@@ -31,32 +51,80 @@ pub struct IdSection {
     id_blocks: Section,
 }
 
+/// Writes ids one by one.
+///
+/// Memory: half a byte an id.
+pub struct IdSectionWriter {
+    start: u64,
+    /// Where each block starts.
+    blocks: Vec<u64>,
+    /// The block in the making, and how many ids it has.
+    block: Vec<u8>,
+    count: usize,
+    last: String,
+}
+
+impl IdSectionWriter {
+    /// Starts a section where the file ends.
+    pub fn new<W: Write>(out: &SealedWriter<W>) -> Self {
+        Self {
+            start: out.position(),
+            blocks: Vec::new(),
+            block: Vec::new(),
+            count: 0,
+            last: String::new(),
+        }
+    }
+
+    /// Writes the next id.
+    pub fn push<W: Write>(&mut self, out: &mut SealedWriter<W>, id: &str) -> io::Result<()> {
+        if self.count.is_multiple_of(BLOCK_IDS) {
+            out.write_all(&self.block)?;
+            self.block.clear();
+            self.blocks.push(out.position() - self.start);
+            self.last.clear();
+        }
+        let shared = self
+            .last
+            .bytes()
+            .zip(id.bytes())
+            .take_while(|(one, two)| one == two)
+            .count();
+        put_varint(&mut self.block, shared as u64);
+        put_varint(&mut self.block, (id.len() - shared) as u64);
+        self.block.extend_from_slice(&id.as_bytes()[shared..]);
+        self.count += 1;
+        self.last.clear();
+        self.last.push_str(id);
+        Ok(())
+    }
+
+    /// Ends the section, and says where it is.
+    pub fn finish<W: Write>(self, out: &mut SealedWriter<W>) -> io::Result<IdSection> {
+        out.write_all(&self.block)?;
+        let id_section = [self.start, out.position() - self.start];
+        let start = out.position();
+        for block in self.blocks {
+            out.write_all(&block.to_le_bytes())?;
+        }
+        Ok(IdSection {
+            id_section,
+            id_blocks: [start, out.position() - start],
+        })
+    }
+}
+
 impl IdSection {
     /// Writes ids and says where they are.
     pub fn write<'a, W: Write>(
         out: &mut SealedWriter<W>,
         all: impl Iterator<Item = &'a str>,
     ) -> io::Result<Self> {
-        let (mut ids, mut blocks, mut last) = (Vec::new(), Vec::new(), "");
-        for (index, id) in all.enumerate() {
-            if index % BLOCK_IDS == 0 {
-                blocks.extend_from_slice(&(ids.len() as u64).to_le_bytes());
-                last = "";
-            }
-            let shared = last
-                .bytes()
-                .zip(id.bytes())
-                .take_while(|(one, two)| one == two)
-                .count();
-            put_varint(&mut ids, shared as u64);
-            put_varint(&mut ids, (id.len() - shared) as u64);
-            ids.extend_from_slice(&id.as_bytes()[shared..]);
-            last = id;
+        let mut ids = IdSectionWriter::new(out);
+        for id in all {
+            ids.push(out, id)?;
         }
-        Ok(Self {
-            id_section: section(out, &ids)?,
-            id_blocks: section(out, &blocks)?,
-        })
+        ids.finish(out)
     }
 
     /// Whether the section can have this many ids.

@@ -11,12 +11,12 @@ use super::{
     open::{Index, RowLocation},
 };
 use crate::base::error::{Error, Place, Result};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::HashSet;
 
-/// Memory: some bytes for each document that is removed.
+/// Memory: some bytes for each document that is removed, in large blocks.
 pub struct IndexChange<'i> {
     index: &'i Index,
-    removed: BTreeSet<RowLocation>,
+    removed: HashSet<RowLocation>,
 }
 
 /// How a document that is added stands to the index.
@@ -38,7 +38,7 @@ impl<'i> IndexChange<'i> {
     pub fn new(index: &'i Index) -> Self {
         Self {
             index,
-            removed: BTreeSet::new(),
+            removed: HashSet::new(),
         }
     }
 
@@ -104,24 +104,24 @@ impl<'i> IndexChange<'i> {
         reused: impl Iterator<Item = u32>,
     ) -> Result<(CommitEffects, Vec<u32>, u32)> {
         let reused: HashSet<u32> = reused.collect();
-        let mut by_content = BTreeMap::<u32, Vec<u32>>::new();
+        let mut by_content = Vec::with_capacity(self.removed.len());
         for &at in &self.removed {
             let row = self.index.row(at)?;
-            by_content
-                .entry(row.representative)
-                .or_default()
-                .push(row.number);
+            by_content.push((row.representative, row.number));
         }
+        by_content.sort_unstable();
         let (mut retired, mut gone) = (Vec::new(), Vec::new());
-        for (content, numbers) in by_content {
+        for of_content in by_content.chunk_by(|one, two| one.0 == two.0) {
+            let content = of_content[0].0;
+            let numbers = of_content.iter().map(|&(_, number)| number);
             if reused.contains(&content) || self.has_others(content)? {
-                numbers.into_iter().for_each(|number| {
+                for number in numbers {
                     if number == content {
-                        gone.push(number)
+                        gone.push(number);
                     } else {
-                        retired.push(number)
+                        retired.push(number);
                     }
-                });
+                }
             } else {
                 retired.extend(numbers);
                 retired.push(content);

@@ -58,6 +58,22 @@ pub struct Manifest {
     pub texts: Option<FileSeal>,
 }
 
+/// Why the content of a manifest.json is not that of an index.
+fn not_a_manifest(bytes: &[u8], error: &serde_json::Error) -> String {
+    let what = serde_json::from_slice(bytes)
+        .ok()
+        .and_then(|value: serde_json::Value| Some(value.get("dedup")?.as_str()?.to_owned()));
+    match what.as_deref() {
+        Some("history") => {
+            "the manifest of a history, not of an index; dedup-query history asks it".to_owned()
+        }
+        Some("index") => format!(
+            "not a whole manifest of an index: {error}; restore it from a copy, or build the index again"
+        ),
+        _ => format!("not the manifest of an index: {error}"),
+    }
+}
+
 /// What was found where an index was expected, and how to make one.
 fn not_an_index(directory: &Path) -> String {
     let name = directory.display();
@@ -235,13 +251,12 @@ impl Manifest {
             }
             _ => Error::io(path.display(), error),
         })?;
-        let checked: SealedManifest = serde_json::from_slice(&bytes).map_err(|error| {
-            Error::damaged(place(), format!("not the manifest of an index: {error}"))
-        })?;
+        let checked: SealedManifest = serde_json::from_slice(&bytes)
+            .map_err(|error| Error::damaged(place(), not_a_manifest(&bytes, &error)))?;
         if checked.manifest.seal() != checked.checksum {
             return Err(Error::damaged(
                 place(),
-                "the manifest does not match its checksum; it was altered",
+                "the manifest does not match its checksum; it was altered: restore it from a copy, or build the index again",
             ));
         }
         if checked.manifest.dedup != "index" || checked.manifest.version != VERSION {

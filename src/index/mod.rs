@@ -10,6 +10,7 @@ mod compact;
 mod diff;
 mod document_code;
 mod document_row;
+mod document_table;
 mod documents;
 mod id_section;
 mod index_change;
@@ -29,6 +30,7 @@ mod sections;
 mod segment;
 mod set_file;
 mod set_source;
+mod set_uses;
 mod shared_rewrite;
 mod stats;
 mod sync_state;
@@ -43,7 +45,8 @@ mod word_file;
 
 pub use compact::IndexRewrite;
 pub use diff::IndexDiff;
-pub use document_row::{DocumentRow, IndexedDocument};
+pub use document_row::DocumentRow;
+pub use document_table::DocumentTable;
 pub use documents::{CommitEffects, Documents, write_documents};
 pub use index_change::IndexChange;
 pub use leftovers::{ensure_new, sweep};
@@ -60,9 +63,12 @@ pub use sections::{DOCUMENTS, PART, SETS, SectionKind, TEXTS, TOKENS, WORDS};
 pub use segment::{Resources, RunFiles, SegmentBuilder, SegmentFiles};
 pub use set_file::{SetFile, write as write_sets};
 pub use set_source::SetSource;
+pub use set_uses::SetUses;
 pub use shared_rewrite::SharedRewrite;
 pub use stats::{Stats, stats};
-pub use sync_state::{FileState, Stamp, SyncState, Walk, write_sync_state};
+pub use sync_state::{
+    FileDocument, FileState, FileStates, Stamp, SyncState, Walk, write_sync_state,
+};
 pub use token_store::{
     ChunkTexts, ContentTokens, FRAME_TOKENS, Frame, TokenSource, TokenStore, TokenStoreWriter,
 };

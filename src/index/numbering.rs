@@ -2,16 +2,21 @@
 //! number each gets.
 
 use super::{
-    document_row::{DocumentRow, IndexedDocument},
+    document_row::DocumentRow,
+    document_table::DocumentTable,
     documents::CommitEffects,
     index_change::{IndexChange, IndexMatch},
     open::RowLocation,
 };
 use crate::{
-    base::error::{Error, Result},
+    base::{
+        error::{Error, Result},
+        num::{ToU32, ToU64, ToUsize},
+    },
     index::posting::DocumentBlots,
 };
-use std::collections::HashMap;
+use hashbrown::{HashTable, hash_table::Entry};
+use std::hash::{BuildHasher, RandomState};
 
 /// What happened to a document that was added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,22 +29,58 @@ pub enum AddOutcome {
 
 /// Takes documents in order.
 ///
-/// Memory: about a hundred bytes a document, and its id.
+/// Memory: about seventy bytes a document, and its id, in large blocks: see [`DocumentTable`].
 #[derive(Default)]
 pub struct DocumentNumbering<'i> {
     /// Numbered by their place, for now.
-    documents: Vec<IndexedDocument>,
-    id_bytes: u64,
-    by_hash: HashMap<u128, u32>,
-    /// Places of documents whose content is posted in an older segment, and its number.
-    posted_before: HashMap<u32, u32>,
+    documents: DocumentTable,
+    by_hash: ContentPlaces,
+    /// Places of documents whose content is posted in an older segment, and its number; by rising place.
+    posted_before: Vec<(u32, u32)>,
     change: Option<IndexChange<'i>>,
+}
+
+/// The first place of each content. The content itself stands in the row there: a table of places
+/// alone takes a fifth of one that has the contents as well.
+#[derive(Default)]
+struct ContentPlaces {
+    places: HashTable<u32>,
+    /// Its keys are random: contents come from streams of other programs, too.
+    hasher: RandomState,
+}
+
+impl ContentPlaces {
+    /// The place of a content; `place` if it is a new one, whose row is not there yet.
+    fn first(&mut self, documents: &DocumentTable, content: u128, place: u32) -> u32 {
+        let hasher = &self.hasher;
+        let content_at = |&place: &u32| documents.row(place.to_usize()).hash.unwrap_or_default();
+        match self.places.entry(
+            hasher.hash_one(content),
+            |place| content_at(place) == content,
+            |place| hasher.hash_one(content_at(place)),
+        ) {
+            Entry::Occupied(found) => *found.get(),
+            Entry::Vacant(free) => *free.insert(place).get(),
+        }
+    }
+
+    fn find(&self, documents: &DocumentTable, content: u128) -> Option<u32> {
+        let content_at = |place: u32| documents.row(place.to_usize()).hash.unwrap_or_default();
+        let is_it = |&place: &u32| content_at(place) == content;
+        self.places
+            .find(self.hasher.hash_one(content), is_it)
+            .copied()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.places.allocation_size().to_u64()
+    }
 }
 
 /// The documents of a segment, as they are to be written.
 pub struct NumberedDocuments {
     /// The documents by rising number.
-    pub documents: Vec<IndexedDocument>,
+    pub documents: DocumentTable,
     /// What the commit does to older segments.
     pub effects: CommitEffects,
     /// The number of each document, in the order in which they were added.
@@ -66,42 +107,38 @@ impl<'i> DocumentNumbering<'i> {
 
     /// Takes the next document; gives the place under which it is posted, if it must be. Those
     /// whose content came before are aliases.
-    pub fn add(&mut self, id: Box<str>, row: DocumentRow) -> Result<(AddOutcome, Option<u32>)> {
+    pub fn add(&mut self, id: &str, row: DocumentRow) -> Result<(AddOutcome, Option<u32>)> {
         if self.documents.len() + 1 >= u32::MAX as usize {
             return Err(Error::Usage(
                 "more than 4 G documents; split the collection".to_owned(),
             ));
         }
         let met = match &mut self.change {
-            Some(change) => change.meet(&id, &row)?,
+            Some(change) => change.meet(id, &row)?,
             None => IndexMatch::New,
         };
         if met == IndexMatch::Unchanged {
             return Ok((AddOutcome::Unchanged, None));
         }
-        let place = self.documents.len() as u32;
-        self.id_bytes += id.len() as u64 + 16;
+        let place = self.documents.len().to_u32();
         let (representative, row) = match met {
             IndexMatch::Posted {
                 number,
                 blots,
                 posted,
             } => {
-                self.posted_before.insert(place, number);
+                self.posted_before.push((place, number));
                 (None, row.with_posted(blots, posted))
             }
-            _ => (
-                Some(
-                    row.hash
-                        .map_or(place, |hash| *self.by_hash.entry(hash).or_insert(place)),
-                ),
-                row,
-            ),
+            _ => {
+                let first = row.hash.map_or(place, |content| {
+                    self.by_hash.first(&self.documents, content, place)
+                });
+                (Some(first), row)
+            }
         };
-        self.documents.push(IndexedDocument {
-            id: id.into(),
-            row: row.numbered(place, representative.unwrap_or(place)),
-        });
+        let numbered = row.numbered(place, representative.unwrap_or(place));
+        self.documents.push(id, &numbered);
         Ok((
             AddOutcome::Added,
             (representative == Some(place)).then_some(place),
@@ -110,7 +147,7 @@ impl<'i> DocumentNumbering<'i> {
 
     /// The place of the document that stands for a content in this segment.
     pub fn place_of(&self, hash: u128) -> Option<u32> {
-        self.by_hash.get(&hash).copied()
+        self.by_hash.find(&self.documents, hash)
     }
 
     /// Removes a document from the index; returns false if it has none with this id.
@@ -144,21 +181,19 @@ impl<'i> DocumentNumbering<'i> {
 
     /// How many documents were added.
     pub fn len(&self) -> u32 {
-        self.documents.len() as u32
+        self.documents.len().to_u32()
     }
 
-    /// Bytes of memory, about.
+    /// Bytes of memory or of temporary files.
     pub fn bytes(&self) -> u64 {
-        let of_documents = self.documents.capacity() * size_of::<IndexedDocument>()
-            + self.by_hash.capacity() * size_of::<(u128, u32)>();
-        of_documents as u64 + self.id_bytes
+        self.documents.bytes() + self.by_hash.bytes()
     }
 
     /// Places of aliases, each with the place of the document that stands for it.
     pub fn aliases(&self) -> impl Iterator<Item = (u32, u32)> {
         (0..)
-            .zip(&self.documents)
-            .map(|(place, document)| (place, document.row.representative))
+            .zip(self.documents.rows())
+            .map(|(place, row)| (place, row.representative))
             .filter(|(place, first)| place != first)
     }
 
@@ -167,30 +202,38 @@ impl<'i> DocumentNumbering<'i> {
     pub fn settle(self, blots_of: Option<&DocumentBlots>) -> Result<NumberedDocuments> {
         let Self {
             mut documents,
+            by_hash,
             posted_before,
             change,
             ..
         } = self;
-        let count = documents.len() as u32;
+        drop(by_hash);
+        let count = documents.len().to_u32();
+        let reused = posted_before.iter().map(|&(_, number)| number);
         let (effects, numbers, next) = match change {
             None => (CommitEffects::default(), (0..count).collect(), count),
-            Some(change) => change.settle(count, posted_before.values().copied())?,
+            Some(change) => change.settle(count, reused)?,
         };
+        let mut posted_before = posted_before.into_iter().peekable();
         for place in 0..documents.len() {
-            let first = documents[place].row.representative as usize;
-            // Documents of one content have the blots of the first of them, whatever their records
-            // said.
-            let (mut blots, mut posted) = (documents[first].row.blots, documents[first].row.posted);
-            if let Some(counts) = blots_of {
-                (blots, posted) = (blots.max(counts.distinct[first]), counts.posted[first]);
-            }
-            let row = &mut documents[place].row;
-            *row = match posted_before.get(&(place as u32)) {
-                Some(&number) => row.numbered(numbers[place], number),
-                None => row
-                    .numbered(numbers[place], numbers[first])
-                    .with_posted(blots, posted),
+            let row = documents.row(place);
+            let posted_as = posted_before.next_if(|&(other, _)| other.to_usize() == place);
+            let row = match posted_as {
+                Some((_, number)) => row.numbered(numbers[place], number),
+                None => {
+                    // Documents of one content have the blots of the first of them, whatever their
+                    // records said.
+                    let first = row.representative.to_usize();
+                    let of_first = documents.row(first);
+                    let (mut blots, mut posted) = (of_first.blots, of_first.posted);
+                    if let Some(counts) = blots_of {
+                        (blots, posted) = (blots.max(counts.distinct[first]), counts.posted[first]);
+                    }
+                    row.numbered(numbers[place], numbers[first])
+                        .with_posted(blots, posted)
+                }
             };
+            documents.set_row(place, &row);
         }
         Ok(NumberedDocuments {
             documents,
@@ -217,7 +260,7 @@ mod tests {
             for (place, &content) in (0..).zip(&contents) {
                 let hash = content.map(|content| content + 1);
                 let row = DocumentRow::new(None, 1, hash);
-                let (outcome, posted) = numbering.add(format!("{place}").into(), row).unwrap();
+                let (outcome, posted) = numbering.add(&format!("{place}"), row).unwrap();
                 let is_first = content.is_none()
                     || !contents[..place as usize].contains(&content);
                 prop_assert_eq!(outcome, AddOutcome::Added);
@@ -229,7 +272,7 @@ mod tests {
             let numbered = numbering.settle(Some(&blots_of)).unwrap();
             prop_assert_eq!(numbered.next as usize, contents.len());
             prop_assert_eq!(numbered.effects, CommitEffects::default());
-            let rows: Vec<DocumentRow> = numbered.documents.iter().map(|document| document.row).collect();
+            let rows: Vec<DocumentRow> = numbered.documents.rows().collect();
             prop_assert_eq!(rows.iter().filter(|row| row.is_alias()).count(), aliases);
             for (place, row) in (0..).zip(&rows) {
                 let content = contents[place as usize];

@@ -350,7 +350,7 @@ impl Segment {
             if part.buckets() != range || part.scheme() != manifest.scheme {
                 return Err(Error::damaged(
                     Place::file(part.file().name().clone()),
-                    "a part of another range or scheme",
+                    "a part of another range or scheme; restore the directory as it was, or build the index again",
                 ));
             }
         }

@@ -1,7 +1,8 @@
 //! Builds a segment: takes documents in order, with their blots, and writes its files.
 
 use super::{
-    document_row::{DocumentRow, IndexedDocument},
+    document_row::DocumentRow,
+    document_table::DocumentTable,
     documents::{CommitEffects, write_documents},
     index_change::IndexChange,
     manifest::{Manifest, SegmentEntry},
@@ -43,8 +44,8 @@ pub struct Resources {
 
 /// Takes documents in order.
 ///
-/// Memory: `memory_bytes`, of which documents take about a hundred bytes each and their ids, and
-/// the sets that several blots lead to.
+/// Memory: `memory_bytes`. What is kept of each document, about a hundred bytes and its id, counts:
+/// beyond a share of the memory it is in temporary files. So are the sets that several blots lead to.
 pub struct SegmentBuilder<'i, K> {
     numbering: DocumentNumbering<'i>,
     collector: Collector<K>,
@@ -115,7 +116,7 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
             Vec::with_capacity(documents.len()),
         );
         for (id, row) in documents {
-            let (how, place) = self.numbering.add(id, row)?;
+            let (how, place) = self.numbering.add(&id, row)?;
             taken.push(how);
             places.push(place);
         }
@@ -128,11 +129,11 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
     }
 
     /// How much memory postings may take: sorting takes the same amount again, and so do incoming
-    /// postings. Documents take their own share.
+    /// postings. Documents take their own share, of which a quarter of the memory stays in memory.
     fn postings_bytes(&self) -> u64 {
-        (self.resources.memory_bytes / 2)
-            .saturating_sub(self.numbering.bytes())
-            .max(self.resources.memory_bytes / 8)
+        let of_documents = self.numbering.bytes();
+        let most = self.resources.memory_bytes;
+        (most / 2).saturating_sub(of_documents).max(most / 4)
     }
 
     /// Removes a document from the index; returns false if it has none with this id.
@@ -213,12 +214,10 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
         let blots_of = collector.write_runs(count, files.scheme, &runs)?;
         let blots_of = DocumentBlots::all_posted(blots_of);
         let NumberedDocuments {
-            mut documents,
-            effects,
-            ..
+            documents, effects, ..
         } = numbering.settle(Some(&blots_of))?;
         let path = files.directory.join(RunFiles::DOCUMENTS);
-        write_documents(&path, &mut documents, &effects)?;
+        write_documents(&path, &documents, &effects)?;
         if let Some(words) = words.map(WordCollector::close).transpose()? {
             for (path, range) in files.of_ranges(WORDS.ending).zip(files.ranges) {
                 word_file::write(&path, range.clone(), &words, resources.threads)?;
@@ -283,7 +282,7 @@ impl SegmentFiles<'_> {
     /// Writes all files of the segment, and returns its entry in the manifest.
     pub fn write<K: Key>(
         &self,
-        mut documents: Vec<IndexedDocument>,
+        documents: DocumentTable,
         effects: &CommitEffects,
         inverted: &Inverted<K>,
         words: Option<&dyn WordLists>,
@@ -291,7 +290,7 @@ impl SegmentFiles<'_> {
     ) -> Result<SegmentEntry> {
         let path = |section: &SectionKind| self.directory.join(section.file_name(self.name));
         let mut files = vec![path(&DOCUMENTS), path(&SETS)];
-        write_documents(&files[0], &mut documents, effects)?;
+        write_documents(&files[0], &documents, effects)?;
         drop(documents);
         set_file::write(&files[1], &inverted.sets)?;
         for (part, buckets) in PartNo::first(self.parts.len()).zip(&self.parts) {

@@ -3,15 +3,15 @@
 //! Blots that are too narrow make hundreds of millions of sets. Code that visits them here holds
 //! none of them in memory, and keeps only those that matter for its question.
 
-use super::{merge::NONE, open::Segment, view::View};
+use super::{merge::NONE, open::Segment, set_uses::SetUses, view::View};
 use crate::{
     base::{
-        error::Result,
+        error::{Error, Result},
         ids::SetNo,
         num::{ToU64, ToUsize},
         parallel::{self, Limits},
     },
-    index::posting::{Sets, blots_of},
+    index::posting::{Sets, StoredSets, blots_of},
 };
 use rayon::prelude::*;
 use std::{
@@ -51,6 +51,20 @@ impl<'v> SetSource<'v> {
         }
     }
 
+    /// The sets of a view of an index that was made at once, whose parts need not be there: `uses`
+    /// has what they tell. The same sets as [`SetSource::of`] gives.
+    ///
+    /// Memory: all sets, if the order is asked for and the stored one is another.
+    pub fn with_uses(view: &'v View<'v>, uses: &SetUses, is_ordered: bool) -> Result<Self> {
+        let stored = StoredSetSource::with_uses(view, uses)?;
+        if stored.is_ordered || !is_ordered {
+            return Ok(Self::Stored(stored));
+        }
+        let mut sets = StoredSets::default();
+        stored.for_each(|_, uses, contents| sets.push(contents, uses))?;
+        Ok(Self::Held(sets.reordered()))
+    }
+
     /// The number of sets.
     pub fn len(&self) -> u64 {
         match self {
@@ -84,6 +98,22 @@ fn for_each_held(sets: &Sets, mut each: impl FnMut(SetNo, u64, &[u32])) -> Resul
     })
 }
 
+impl SetUses {
+    /// Counts the uses of the sets of an index that was made at once, which needs all of its parts.
+    pub fn count(view: &View<'_>, limits: Limits) -> Result<Self> {
+        let Some(stored) = StoredSetSource::of(view, limits)? else {
+            return Err(not_made_at_once());
+        };
+        let sets = stored.segment.sets.len();
+        Ok(Self::falling(stored.uses.iter().copied(), sets))
+    }
+}
+
+fn not_made_at_once() -> Error {
+    let what = "only an index that was made at once can be worked on in shares";
+    Error::Usage(what.to_owned())
+}
+
 impl<'v> StoredSetSource<'v> {
     /// The stored sets; none if those of the view are others.
     pub(super) fn of(view: &'v View<'v>, limits: Limits) -> Result<Option<Self>> {
@@ -108,6 +138,27 @@ impl<'v> StoredSetSource<'v> {
             uses,
             is_ordered,
         }))
+    }
+
+    /// The stored sets, where the number of blots of each is known.
+    fn with_uses(view: &'v View<'v>, uses: &SetUses) -> Result<Self> {
+        let ([segment], [contents]) = (&view.segments[..], &view.content_at[..]) else {
+            return Err(not_made_at_once());
+        };
+        let is_wrong = |place: u32| {
+            let content = contents.get(place.to_usize());
+            content.is_none_or(|&content| content == NONE)
+        };
+        if uses.sets() != segment.sets.len() || has_place(segment, is_wrong)? {
+            let what = "has other documents or sets than those that were counted";
+            return Err(segment.sets.file().damaged(0, what));
+        }
+        Ok(Self {
+            segment,
+            contents,
+            uses: uses.above_one(),
+            is_ordered: view.has_stored_order(),
+        })
     }
 
     pub(super) fn is_ordered(&self) -> bool {
@@ -245,6 +296,22 @@ mod tests {
         for view in [View::of(&index).unwrap(), View::by_id(&index).unwrap()] {
             let held = listed(&SetSource::Held(view.sets(1).unwrap()));
             assert!(held.len() > 100);
+            let uses = SetUses::of(&View::of(&index).unwrap().sets(1).unwrap());
+            let path = directory.path().join("uses");
+            uses.write(&path).unwrap();
+            assert_eq!(
+                SetUses::count(&view, Limits::new(1, 1 << 20)).unwrap(),
+                uses
+            );
+            assert_eq!(SetUses::read(&path).unwrap(), uses);
+            for is_ordered in [false, true] {
+                let sets = SetSource::with_uses(&view, &uses, is_ordered).unwrap();
+                let mut sets = listed(&sets);
+                if !is_ordered {
+                    sets.sort_by(|one, two| two.0.cmp(&one.0).then_with(|| one.1.cmp(&two.1)));
+                }
+                assert_eq!(sets, held);
+            }
             for memory_bytes in [1, 1 << 20] {
                 let limits = Limits::new(2, memory_bytes);
                 let mut stored = listed(&SetSource::of(&view, limits, false).unwrap());

@@ -4,7 +4,8 @@
 //! The result is, byte for byte, the index that a full run over all documents writes.
 
 use super::{
-    document_row::IndexedDocument,
+    document_row::DocumentRow,
+    document_table::DocumentTable,
     documents::CommitEffects,
     manifest::SegmentEntry,
     merge::{MergedTarget, Merger},
@@ -37,7 +38,7 @@ pub struct SharedRewrite<'a> {
     /// `u32::MAX` if they do not count any more. Several places may lead to one document.
     pub targets: Vec<Vec<u32>>,
     /// All documents by number, with the representative and all blots of each.
-    pub documents: Vec<IndexedDocument>,
+    pub documents: DocumentTable,
 }
 
 impl SharedRewrite<'_> {
@@ -66,9 +67,9 @@ impl SharedRewrite<'_> {
         };
         let has_alias: NumberSet = self
             .documents
-            .iter()
-            .filter(|document| document.row.is_alias())
-            .map(|document| document.row.representative)
+            .rows()
+            .filter(DocumentRow::is_alias)
+            .map(|row| row.representative)
             .collect();
         let inversion = Inversion {
             bits: self.bits,
@@ -98,9 +99,10 @@ impl SharedRewrite<'_> {
         })?;
         inverted.postings = posted.iter().sum();
         for place in 0..self.documents.len() {
-            let posted = posted[self.documents[place].row.representative.to_usize()];
-            let row = &mut self.documents[place].row;
-            *row = row.with_posted(row.blots, posted as u32);
+            let row = self.documents.row(place);
+            let posted = posted[row.representative.to_usize()];
+            let row = row.with_posted(row.blots, posted as u32);
+            self.documents.set_row(place, &row);
         }
         let effects = CommitEffects::default();
         files.write(self.documents, &effects, &inverted, None, threads)

@@ -4,14 +4,14 @@
 //! very state that the index is in; else each document is looked up and its content compared. If it
 //! is lost, all files are read again: nothing else depends on it.
 
-use super::id_section::{IdSection, Section, section};
+use super::id_section::{IdSection, IdSectionWriter, Section};
 use crate::base::{
     error::{Error, Result},
     files::{Sealed, SealedWriter, durable},
 };
 use serde::{Deserialize, Serialize};
 use std::{
-    io,
+    io::{self, Write},
     path::{Path, PathBuf},
 };
 use xxhash_rust::xxh3::xxh3_128;
@@ -69,15 +69,15 @@ pub struct Stamp {
     pub modified: [i64; 2],
 }
 
-/// A file and its documents.
-#[derive(Debug, Clone)]
+/// A file, and how many documents it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileState {
     /// Of its path.
     pub hash: u128,
     /// What it looked like when it was read.
     pub stamp: Option<Stamp>,
-    /// Number, check of the content, id.
-    pub documents: Vec<(u32, u64, Box<str>)>,
+    /// The number of its documents.
+    pub documents: u32,
 }
 
 impl FileState {
@@ -85,6 +85,28 @@ impl FileState {
     pub fn hash(path: &Path) -> u128 {
         xxh3_128(path.as_os_str().as_encoded_bytes())
     }
+}
+
+/// A document of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileDocument<'d> {
+    /// Its number in the index.
+    pub number: u32,
+    /// Tells its content from others.
+    pub check: u64,
+    /// Its id.
+    pub id: &'d str,
+}
+
+/// Files whose state is to be written. Their documents are visited where they are: there may be more
+/// of them than fit into memory.
+pub trait FileStates {
+    /// Calls `each` with every file, by rising hash.
+    fn for_each_file(&self, each: &mut dyn FnMut(FileState) -> Result<()>) -> Result<()>;
+
+    /// Calls `each` with every document of every file, in the same order.
+    fn for_each_document(&self, each: &mut dyn FnMut(FileDocument<'_>) -> Result<()>)
+    -> Result<()>;
 }
 
 /// Modification times that no file has.
@@ -95,61 +117,69 @@ pub fn write_sync_state(
     path: &Path,
     manifest: String,
     walk: Walk,
-    mut files: Vec<FileState>,
+    files: &dyn FileStates,
 ) -> Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");
     let beside = PathBuf::from(beside);
-    files.sort_unstable_by_key(|file| file.hash);
-    write_file(&beside, manifest, walk, &files)
-        .map_err(|error| Error::io(beside.display(), error))?;
+    let failed = |error| Error::io(beside.display(), error);
+    let mut out = SealedWriter::create(&beside).map_err(failed)?;
+    let description = write_files(&mut out, manifest, walk, files, &failed)?;
+    out.finish(&description).map_err(failed)?;
     durable::rename(&beside, path)
 }
 
-fn write_file(path: &Path, manifest: String, walk: Walk, files: &[FileState]) -> io::Result<()> {
-    let mut out = SealedWriter::create(path)?;
-    let (mut rows, mut documents, mut first) = (Vec::new(), Vec::new(), 0_u32);
-    for file in files {
-        let stamp = file.stamp.unwrap_or(Stamp {
-            bytes: 0,
-            modified: [NO_STAMP; 2],
-        });
-        rows.extend_from_slice(&file.hash.to_le_bytes());
-        rows.extend_from_slice(&stamp.bytes.to_le_bytes());
-        stamp
-            .modified
-            .iter()
-            .for_each(|time| rows.extend_from_slice(&time.to_le_bytes()));
-        rows.extend_from_slice(&first.to_le_bytes());
-        rows.extend_from_slice(&(file.documents.len() as u32).to_le_bytes());
-        first += file.documents.len() as u32;
-        for (number, check, _) in &file.documents {
-            documents.extend_from_slice(&number.to_le_bytes());
-            documents.extend_from_slice(&check.to_le_bytes());
-        }
-    }
-    let file_section = section(&mut out, &rows)?;
-    let document_section = section(&mut out, &documents)?;
-    let ids = IdSection::write(
-        &mut out,
-        files
-            .iter()
-            .flat_map(|file| &file.documents)
-            .map(|(_, _, id)| &**id),
-    )?;
-    let (kind, files) = (KIND.to_owned(), files.len() as u64);
-    let description = SyncStateDescription {
-        kind,
+fn write_files(
+    out: &mut SealedWriter<impl Write>,
+    manifest: String,
+    walk: Walk,
+    states: &dyn FileStates,
+    failed: &dyn Fn(io::Error) -> Error,
+) -> Result<SyncStateDescription> {
+    let (mut files, mut documents, start) = (0, 0_u32, out.position());
+    states.for_each_file(&mut |file| {
+        out.write_all(&file_row(&file, documents)).map_err(failed)?;
+        files += 1;
+        documents += file.documents;
+        Ok(())
+    })?;
+    let file_section = [start, out.position() - start];
+    let start = out.position();
+    states.for_each_document(&mut |document| {
+        let (number, check) = (document.number.to_le_bytes(), document.check.to_le_bytes());
+        let written = out.write_all(&number).and_then(|()| out.write_all(&check));
+        written.map_err(failed)
+    })?;
+    let document_section = [start, out.position() - start];
+    let mut ids = IdSectionWriter::new(out);
+    states.for_each_document(&mut |document| ids.push(out, document.id).map_err(failed))?;
+    Ok(SyncStateDescription {
+        kind: KIND.to_owned(),
         manifest,
         walk,
         files,
-        documents: first.into(),
+        documents: documents.into(),
         file_section,
         document_section,
-        ids,
-    };
-    out.finish(&description)?;
-    Ok(())
+        ids: ids.finish(out).map_err(failed)?,
+    })
+}
+
+/// The row of a file whose documents start at `first`.
+fn file_row(file: &FileState, first: u32) -> [u8; FILE_BYTES] {
+    let stamp = file.stamp.unwrap_or(Stamp {
+        bytes: 0,
+        modified: [NO_STAMP; 2],
+    });
+    let mut row = [0; FILE_BYTES];
+    let mut put = |at: usize, bytes: &[u8]| row[at..at + bytes.len()].copy_from_slice(bytes);
+    put(0, &file.hash.to_le_bytes());
+    put(16, &stamp.bytes.to_le_bytes());
+    put(24, &stamp.modified[0].to_le_bytes());
+    put(32, &stamp.modified[1].to_le_bytes());
+    put(40, &first.to_le_bytes());
+    put(44, &file.documents.to_le_bytes());
+    row
 }
 
 /// The state of the last sync; files are looked up on demand.
@@ -209,6 +239,15 @@ impl SyncState {
         Ok(u128::from_le_bytes(take(self.row(file)?, 0)))
     }
 
+    /// A file, and how many documents it has.
+    pub fn file(&self, file: u64) -> Result<FileState> {
+        Ok(FileState {
+            hash: self.hash(file)?,
+            stamp: self.stamp(file)?,
+            documents: u32::from_le_bytes(take(self.row(file)?, 44)),
+        })
+    }
+
     /// What a file looked like when it was read.
     pub fn stamp(&self, file: u64) -> Result<Option<Stamp>> {
         let row = self.row(file)?;
@@ -249,23 +288,6 @@ impl SyncState {
         Ok(())
     }
 
-    /// All files, with their documents.
-    pub fn states(&self) -> Result<Vec<FileState>> {
-        let state = |file: u64| -> Result<FileState> {
-            let mut documents = Vec::new();
-            self.for_each_document(file, |number, check, document| {
-                documents.push((number, check, self.id(document)?.into()));
-                Ok(())
-            })?;
-            Ok(FileState {
-                hash: self.hash(file)?,
-                stamp: self.stamp(file)?,
-                documents,
-            })
-        };
-        (0..self.description.files).map(state).collect()
-    }
-
     /// The id of the document at a place.
     pub fn id(&self, document: u32) -> Result<String> {
         self.description.ids.get(&self.file, document)
@@ -276,6 +298,29 @@ impl SyncState {
             self.description.file_section[0] + file * FILE_BYTES as u64,
             FILE_BYTES as u64,
         )
+    }
+}
+
+/// The state as it was, to be written for another manifest.
+impl FileStates for SyncState {
+    fn for_each_file(&self, each: &mut dyn FnMut(FileState) -> Result<()>) -> Result<()> {
+        (0..self.files()).try_for_each(|file| each(self.file(file)?))
+    }
+
+    fn for_each_document(
+        &self,
+        each: &mut dyn FnMut(FileDocument<'_>) -> Result<()>,
+    ) -> Result<()> {
+        (0..self.files()).try_for_each(|file| {
+            self.for_each_document(file, |number, check, place| {
+                let id = self.id(place)?;
+                each(FileDocument {
+                    number,
+                    check,
+                    id: &id,
+                })
+            })
+        })
     }
 }
 
@@ -296,34 +341,50 @@ mod tests {
         }
     }
 
-    fn file_state(path: &str, stamp: Option<Stamp>, numbers: &[u32]) -> FileState {
-        let document = |&number: &u32| {
-            (
-                number,
-                u64::from(number) << 40,
-                format!("{path}#{number}").into(),
-            )
-        };
-        FileState {
-            hash: FileState::hash(Path::new(path)),
-            stamp,
-            documents: numbers.iter().map(document).collect(),
+    /// Of each file its name, its size and the numbers of its documents.
+    struct TestFiles(Vec<(&'static str, Option<u64>, &'static [u32])>);
+
+    impl FileStates for TestFiles {
+        fn for_each_file(&self, each: &mut dyn FnMut(FileState) -> Result<()>) -> Result<()> {
+            self.0.iter().try_for_each(|&(path, bytes, numbers)| {
+                each(FileState {
+                    hash: FileState::hash(Path::new(path)),
+                    stamp: bytes.map(|bytes| Stamp {
+                        bytes,
+                        modified: [17, -4],
+                    }),
+                    documents: u32::try_from(numbers.len()).unwrap(),
+                })
+            })
+        }
+
+        fn for_each_document(
+            &self,
+            each: &mut dyn FnMut(FileDocument<'_>) -> Result<()>,
+        ) -> Result<()> {
+            let documents = self.0.iter();
+            documents
+                .flat_map(|&(path, _, numbers)| numbers.iter().map(move |&number| (path, number)))
+                .try_for_each(|(path, number)| {
+                    each(FileDocument {
+                        number,
+                        check: u64::from(number) << 40,
+                        id: &format!("{path}#{number}"),
+                    })
+                })
         }
     }
 
     fn write_test_state(path: &Path) {
-        let stamp = |bytes| {
-            Some(Stamp {
-                bytes,
-                modified: [17, -4],
-            })
-        };
-        let files = vec![
-            file_state("b", stamp(3), &[1, 2, 5]),
-            file_state("a", None, &[0]),
-            file_state("c", stamp(0), &[]),
-        ];
-        write_sync_state(path, "checksum".to_owned(), walk(), files).unwrap();
+        let mut files = TestFiles(vec![
+            ("b", Some(3), &[1, 2, 5]),
+            ("a", None, &[0]),
+            ("c", Some(0), &[]),
+        ]);
+        files
+            .0
+            .sort_unstable_by_key(|(path, ..)| FileState::hash(Path::new(path)));
+        write_sync_state(path, "checksum".to_owned(), walk(), &files).unwrap();
     }
 
     #[test]
@@ -353,9 +414,10 @@ mod tests {
                 .unwrap();
             assert_eq!(found, numbers);
         }
-        let states = state.states().unwrap();
-        assert!(states.is_sorted_by_key(|state| state.hash));
-        assert_eq!(states.iter().flat_map(|state| &state.documents).count(), 4);
+        let copy = directory.path().join("copy");
+        write_sync_state(&copy, "checksum".to_owned(), walk(), &state).unwrap();
+        let bytes = |path: &Path| std::fs::read(path).unwrap();
+        assert_eq!(bytes(&copy), bytes(&path));
     }
 
     #[test]

@@ -6,7 +6,8 @@
 //! order of their first document.
 
 use super::{
-    document_row::{DocumentRow, IndexedDocument},
+    document_row::DocumentRow,
+    document_table::DocumentTable,
     merge::{
         CountSets, CountSetsBesideLargest, CountSetsWithout, ExcludedBlots, MergedTarget, Merger,
         NONE,
@@ -43,7 +44,9 @@ pub(super) const NO_CONTENT: ContentNo = ContentNo::new(NONE);
 
 /// The live documents and contents of one index, or of several as if they were one.
 ///
-/// Memory: some 40 bytes a document; while several indexes become one, some 80 more.
+/// Memory: some 70 bytes a document, in large blocks, which go to temporary files where memory is
+/// limited (see [`SpillingAllocator`](crate::base::files::SpillingAllocator)); while several indexes
+/// become one, some 80 more.
 pub struct View<'i> {
     pub(super) bits: u8,
     pub(super) segments: Vec<&'i Segment>,
@@ -445,29 +448,25 @@ impl<'i> View<'i> {
     }
 
     /// All documents in order, as they are rewritten.
-    pub(super) fn to_documents(&self) -> Result<Vec<IndexedDocument>> {
+    pub(super) fn to_documents(&self) -> Result<DocumentTable> {
         let first = |content: ContentNo| self.documents_of(content)[0];
-        let written = |document: DocNo| -> Result<IndexedDocument> {
+        let mut documents = DocumentTable::default();
+        for document in DocNo::first(self.documents.len()) {
             let (row, content) = (self.row(document)?, self.content_of(document));
             let row = match self.numbering {
                 // A document that is gone is never looked up, and two of them may have had one id.
                 Renumbering::Fixed(RowFilter::Undocumented) => {
-                    return Ok(IndexedDocument {
-                        id: row.number.to_string(),
-                        row,
-                    });
+                    documents.push(&row.number.to_string(), &row);
+                    continue;
                 }
                 Renumbering::Fixed(RowFilter::Documented) => row,
                 Renumbering::Dense => row.numbered(document.get(), first(content).get()),
                 Renumbering::Kept if content == NO_CONTENT => row,
                 Renumbering::Kept => row.numbered(row.number, self.row(first(content))?.number),
             };
-            Ok(IndexedDocument {
-                id: self.id(document)?,
-                row,
-            })
-        };
-        DocNo::first(self.documents.len()).map(written).collect()
+            documents.push(&self.id(document)?, &row);
+        }
+        Ok(documents)
     }
 
     /// For each segment and place, the document that its postings are written for; `u32::MAX` if

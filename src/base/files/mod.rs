@@ -4,13 +4,19 @@
 //! `tests/it/power_loss.rs` cuts the power at every system call of every writer.
 
 pub mod atomic_dir;
+#[cfg(target_os = "linux")]
+mod blocks;
 pub mod durable;
 mod lock;
 mod mapping;
+#[cfg(not(target_os = "linux"))]
+mod no_blocks;
 mod sealed;
+mod spilling_allocator;
 mod temp;
 
 pub use lock::{LOCK, WriteLock};
 pub use mapping::{Mapped, Mapping, ensure_whole};
 pub use sealed::{Sealed, SealedWriter, prefetch};
+pub use spilling_allocator::{SpillingAllocator, limit_large_blocks, spill_failure};
 pub use temp::{TempDir, TempFile, TempReader};

@@ -25,7 +25,7 @@ impl TempDir {
         made.map_err(|error| Error::io(self.path().display(), error))
     }
 
-    fn path(&self) -> PathBuf {
+    pub(super) fn path(&self) -> PathBuf {
         self.0.clone().unwrap_or_else(std::env::temp_dir)
     }
 }

@@ -8,10 +8,15 @@ use std::path::PathBuf;
 /// Memory and temporary files.
 #[derive(Args, Debug)]
 pub struct ResourceArgs {
-    /// How much memory to use before sorted runs go to disk: 256M, 4G [default: a quarter of what there is]
+    /// Memory to use before data goes to temporary files: 256M, 4G [default: a quarter of what there is]
+    ///
+    /// Also what is kept of each document counts. Pages of mapped files, those of the index among them, do not: the
+    /// system takes them back when it needs memory.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory: Option<u64>,
-    /// Where sorted runs go [default: $TMPDIR or /tmp]
+    /// Where temporary files go [default: $TMPDIR or /tmp]
+    ///
+    /// On a disk: files in a directory that is held in memory take memory.
     #[arg(long, value_name = "DIR")]
     tmp_dir: Option<PathBuf>,
 }

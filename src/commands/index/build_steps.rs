@@ -21,8 +21,8 @@ use crate::{
     commands::index::{build::write_new, build_record::BuildRecord},
     index::{
         DOCUMENTS, DocumentNumbering, DocumentRow, Documents, Index, IndexDiff, Manifest,
-        NumberedDocuments, PART, RangePostings, Resources, SETS, SegmentEntry, SetNumbers, View,
-        WORDS, join_words, make_part, merge_words,
+        NumberedDocuments, PART, RangePostings, Resources, SETS, SegmentEntry, SetNumbers, SetUses,
+        View, WORDS, join_words, make_part, merge_words,
         posting::{Key, NARROW_BITS, RangeRuns, RunFile, join_set_runs, write_set_runs},
         write_documents, write_range_postings, write_sets,
     },
@@ -51,7 +51,7 @@ pub struct StepOptions {
 
 impl StepOptions {
     /// Makes a directory of files, with a record of them.
-    fn make(&self, output: &Path, work: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    pub fn make(&self, output: &Path, work: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
         self.make_with(output, |beside| {
             work(beside).map(|()| (Vec::new(), Account::default()))
         })
@@ -175,7 +175,7 @@ impl Targets {
 
 /// Numbers the documents of all slices. Writes `docs`, and `targets`, which maps the documents of each slice to these numbers.
 ///
-/// Of documents with one id the first is kept. Memory: about a hundred bytes and the id for each document.
+/// Of documents with one id the first is kept. Memory: about a hundred bytes and the id for each document, in large blocks.
 pub fn number_documents(options: &StepOptions, slices: &[PathBuf], output: &Path) -> Result<()> {
     options.make(output, |directory| {
         let (mut numbering, mut seen, mut posted) = (
@@ -189,7 +189,7 @@ pub fn number_documents(options: &StepOptions, slices: &[PathBuf], output: &Path
             for place in 0..documents.len() {
                 let (id, row) = (documents.id(place)?, documents.row(place)?);
                 if seen.insert(IdSet::hash(&id))? {
-                    posted.note(place, &row, numbering.add(id.into(), row)?.1);
+                    posted.note(place, &row, numbering.add(&id, row)?.1);
                 } else {
                     posted.repeat(id);
                 }
@@ -239,15 +239,15 @@ pub(crate) fn write_numbered(
     let (targets, counts) = targets_of(slices, &numbering, &posted.alone)?;
     let is_empty = numbering.is_empty() && numbering.is_change();
     let NumberedDocuments {
-        mut documents,
+        documents,
         effects,
         numbers,
         next,
     } = numbering.settle(None)?;
-    let own = documents.iter().filter(|document| !document.row.is_alias());
-    let postings = own.map(|document| u64::from(document.row.posted)).sum();
+    let own = documents.rows().filter(|row| !row.is_alias());
+    let postings = own.map(|row| u64::from(row.posted)).sum();
     let count = documents.len().to_u32();
-    write_documents(&directory.join("docs"), &mut documents, &effects)?;
+    write_documents(&directory.join("docs"), &documents, &effects)?;
     let (kind, repeated) = (TARGETS.to_owned(), posted.repeated);
     let of = TargetsDescription {
         kind,
@@ -390,7 +390,10 @@ fn numbers_name(range: usize) -> String {
     format!("{range:03}.numbers")
 }
 
-/// Joins the sets of all ranges: writes `sets`, and for each range the numbers that its sets have there.
+/// The file with the number of blots of each set.
+const USES: &str = "uses";
+
+/// Joins the sets of all ranges: writes `sets` and `uses`, and for each range the numbers that its sets have there.
 pub fn join_sets(
     options: &StepOptions,
     ranges: &[Range<usize>],
@@ -408,6 +411,7 @@ pub fn join_sets(
         let files: Vec<&Path> = inputs.iter().map(PathBuf::as_path).collect();
         let (sets, numbers) = join_set_runs(&files, &options.resources.tmp_dir)?;
         write_sets(&directory.join("sets"), &sets)?;
+        SetUses::of(&sets).write(&directory.join(USES))?;
         let uses = sets.uses_by_length();
         for (number, range) in ranges.iter().enumerate() {
             SetNumbers::write(
@@ -418,6 +422,24 @@ pub fn join_sets(
             )?;
         }
         Ok(())
+    })
+}
+
+/// Writes `uses`, the number of blots of each set of an index that was made at once: those that
+/// [`join_sets`] wrote for it, if these files are still there, or what the index tells.
+pub fn write_set_uses(
+    options: &StepOptions,
+    index: &Path,
+    known: Option<&Path>,
+    output: &Path,
+) -> Result<()> {
+    let limits = Limits::new(options.resources.threads, options.resources.memory_bytes);
+    options.make(output, |directory| {
+        let uses = match known {
+            Some(known) => SetUses::read(known)?,
+            None => SetUses::count(&View::of(&Index::open_whole(index)?)?, limits)?,
+        };
+        uses.write(&directory.join(USES))
     })
 }
 

@@ -28,7 +28,9 @@ pub fn merge(
         .map(|input| Index::open(input))
         .collect::<Result<Vec<_>>>()?;
     let Some(first) = indexes.first() else {
-        return Err(Error::Usage("nothing to merge".to_owned()));
+        return Err(Error::Usage(
+            "nothing to merge; name the indexes that become one".to_owned(),
+        ));
     };
     for other in &indexes[1..] {
         ensure_same_scheme(first, other)?;

@@ -32,7 +32,7 @@ pub fn remove(
                 changed.problems += 1;
                 observer.problem(&Problem::new(
                     Place::path(directory),
-                    format!("has no document '{id}'"),
+                    format!("has no document '{id}'; dedup-index dump lists the ids"),
                 ));
             }
         }

@@ -157,7 +157,7 @@ fn sync_as<K: Key>(
         &state,
         manifest.checksum(),
         walk,
-        tracked.into_states(&numbers)?,
+        &tracked.into_states(&numbers),
     )?;
     Ok(changed)
 }

@@ -228,7 +228,7 @@ pub fn number_changes(
                     bad.push(file.clone());
                     posted.repeat(id);
                 } else if !tracked.is_duplicate(&id, &Place::file(file.clone()))? {
-                    let (taken, at) = numbering.add(id.clone().into(), row)?;
+                    let (taken, at) = numbering.add(&id, row)?;
                     posted.note(place, &row, at);
                     tracked.note(file, &id, &row, taken)?;
                 }
@@ -257,7 +257,7 @@ pub fn number_changes(
             &directory.join("known"),
             String::new(),
             walk,
-            tracked.into_states(&numbers)?,
+            &tracked.into_states(&numbers),
         )?;
         // The accounts of the slices have the files that were left out.
         Ok((problems, Account::of_unchanged(walked.account.unchanged)))
@@ -367,7 +367,7 @@ pub fn commit_staged(staged: &Path, known: &Path, directory: &Path, checksum: &s
             &state_path(directory),
             new.checksum(),
             known.walk().clone(),
-            known.states()?,
+            &known,
         )
     });
     lock.release(directory)?;

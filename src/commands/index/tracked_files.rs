@@ -3,15 +3,19 @@
 use crate::{
     base::{
         error::{Error, Place, Problem, Result},
-        num::{ToU64, ToUsize},
+        num::{ToU32, ToU64, ToUsize},
     },
     commands::{Observer, StageOutput, index::build::DocumentBatch, stage::IdsAndPlaces},
     index::{
-        AddOutcome, DocumentRow, FileState, Index, RowLocation, Stamp, SyncState, posting::Key,
+        AddOutcome, DocumentRow, FileDocument, FileState, FileStates, Index, RowLocation, Stamp,
+        SyncState, posting::Key,
     },
-    text::corpus::{self, Account, CorpusWalk, FileEntry, SkippedFile, WalkItem},
+    text::corpus::{self, Account, CorpusWalk, FileEntry, IdSet, SkippedFile, WalkItem},
 };
-use std::{collections::HashMap, time::SystemTime};
+use std::{
+    collections::{HashMap, HashSet},
+    time::SystemTime,
+};
 
 /// Documents that no file has.
 #[derive(Debug, Default)]
@@ -28,10 +32,12 @@ pub(crate) struct TrackedFiles<'i> {
     /// Trust the remembered state, without comparing documents.
     is_trusted: bool,
     pub to_read: Vec<FileEntry>,
-    /// Unchanged files, by their place in the remembered state.
-    unchanged: Vec<(u64, FileState)>,
+    /// Unchanged files: what is to be remembered, and their place in the remembered state.
+    unchanged: Vec<(FileState, u64)>,
     /// Files that are read, by name.
     read: HashMap<Box<str>, FileToRead>,
+    /// The documents of files that are read.
+    documents: ReadDocuments,
     /// A bit for each number of a document that is still there.
     seen: Vec<u64>,
     added: u32,
@@ -43,12 +49,12 @@ pub(crate) struct TrackedFiles<'i> {
 
 struct FileToRead {
     state: FileState,
+    /// Its number among the files that are read.
+    number: u32,
     /// Its place in the remembered state.
     known: Option<u64>,
     /// The id of the document, if it is one.
     id: std::sync::Arc<str>,
-    /// Documents whose numbers are not known yet.
-    added: Vec<(usize, u32)>,
 }
 
 /// A file that changed less than this before it was read may change again within the same time stamp.
@@ -64,6 +70,7 @@ impl<'i> TrackedFiles<'i> {
             to_read: Vec::new(),
             unchanged: Vec::new(),
             read: HashMap::new(),
+            documents: ReadDocuments::default(),
             seen: vec![0; (index.manifest.numbers.to_usize()).div_ceil(64)],
             added: 0,
             duplicates: Vec::new(),
@@ -118,9 +125,9 @@ impl<'i> TrackedFiles<'i> {
         };
         if let (Some(known), Some(place), false) = (self.known, place, checksum)
             && known.stamp(place)? == Some(stamp)
-            && let Some(state) = self.unchanged_state(known, place, &entry, stamp)?
+            && self.has_documents_of(known, place)?
         {
-            self.unchanged.push((place, state));
+            self.unchanged.push((known.file(place)?, place));
             return Ok(());
         }
         let now = self
@@ -134,59 +141,52 @@ impl<'i> TrackedFiles<'i> {
         let state = FileState {
             hash: FileState::hash(&entry.path),
             stamp: is_settled.then_some(stamp),
-            documents: Vec::new(),
+            documents: 0,
         };
-        self.read.insert(
-            (&*entry.name()).into(),
-            FileToRead {
-                state,
-                known: place,
-                id: entry.id.clone(),
-                added: Vec::new(),
-            },
-        );
+        let file = FileToRead {
+            state,
+            number: self.to_read.len().to_u32(),
+            known: place,
+            id: entry.id.clone(),
+        };
+        self.read.insert((&*entry.name()).into(), file);
         self.to_read.push(entry);
         Ok(())
     }
 
-    /// The state of a file that has not changed, if the index still has its documents; they are seen.
-    fn unchanged_state(
-        &mut self,
-        known: &SyncState,
-        place: u64,
-        entry: &FileEntry,
-        stamp: Stamp,
-    ) -> Result<Option<FileState>> {
-        let mut documents = Vec::new();
+    /// Whether the index still has the documents of a file that has not changed; then they are seen.
+    fn has_documents_of(&mut self, known: &SyncState, place: u64) -> Result<bool> {
         let mut is_right = true;
-        known.for_each_document(place, |number, check, document| {
-            if self.is_trusted {
-                documents.push((number, check, Box::default()));
-                return Ok(());
-            }
-            let id = known.id(document)?;
-            match self
-                .index
-                .find_id(&id)?
-                .map(|at| self.index.row(at))
-                .transpose()?
-            {
-                Some(row) if check_of(&row) == check => {
-                    documents.push((row.number, check, id.into()))
-                }
-                _ => is_right = false,
-            }
-            Ok(())
-        })?;
-        if !is_right {
-            return Ok(None);
+        if !self.is_trusted {
+            known.for_each_document(place, |_, check, document| {
+                let row = self.row_of(&known.id(document)?)?;
+                is_right &= row.is_some_and(|row| check_of(&row) == check);
+                Ok(())
+            })?;
         }
-        documents.iter().for_each(|(number, ..)| self.mark(*number));
-        Ok(Some(FileState {
-            hash: FileState::hash(&entry.path),
-            stamp: Some(stamp),
-            documents,
-        }))
+        if is_right {
+            known.for_each_document(place, |number, _, document| {
+                let number = self.current_number(known, number, document)?;
+                self.mark(number);
+                Ok(())
+            })?;
+        }
+        Ok(is_right)
+    }
+
+    /// The number of a document of a file that has not changed.
+    fn current_number(&self, known: &SyncState, number: u32, document: u32) -> Result<u32> {
+        if self.is_trusted {
+            return Ok(number);
+        }
+        let row = self.row_of(&known.id(document)?)?;
+        row.map(|row| row.number).ok_or_else(lost)
+    }
+
+    /// The row of the document with an id, before this run.
+    fn row_of(&self, id: &str) -> Result<Option<DocumentRow>> {
+        let found = self.index.find_id(id)?;
+        found.map(|at| self.index.row(at)).transpose()
     }
 
     fn mark(&mut self, number: u32) {
@@ -225,11 +225,7 @@ impl<'i> TrackedFiles<'i> {
     /// Whether an unchanged file has a document with this id; this is reported at the end.
     pub fn is_duplicate(&mut self, id: &str, place: &Place) -> Result<bool> {
         // What was read before in this run has another id.
-        let found = self
-            .index
-            .find_id(id)?
-            .map(|at| self.index.row(at))
-            .transpose()?;
+        let found = self.row_of(id)?;
         let is_duplicate = found.is_some_and(|row| self.is_seen(row.number));
         if is_duplicate {
             let what = format!(
@@ -260,65 +256,70 @@ impl<'i> TrackedFiles<'i> {
         row: &DocumentRow,
         taken: AddOutcome,
     ) -> Result<()> {
-        let found = self
-            .index
-            .find_id(id)?
-            .map(|at| self.index.row(at))
-            .transpose()?;
-        if let Some(found) = &found {
-            self.mark(found.number);
+        let found = self.row_of(id)?.map(|row| row.number);
+        if let Some(number) = found {
+            self.mark(number);
         }
-        let place = self.added;
-        self.added += u32::from(taken == AddOutcome::Added);
-        if let Some(read) = self.file_read(file) {
-            if taken == AddOutcome::Added {
-                read.added.push((read.state.documents.len(), place));
+        let number = match taken {
+            AddOutcome::Unchanged => FileDocumentNumber::Known(found.unwrap_or_default()),
+            AddOutcome::Added => {
+                self.added += 1;
+                FileDocumentNumber::Added(self.added - 1)
             }
-            let number = found.map_or(0, |row| row.number);
-            read.state
-                .documents
-                .push((number, check_of(row), id.into()));
+        };
+        if let Some(read) = self.file_read(file) {
+            read.state.documents += 1;
+            let file = read.number;
+            self.documents.push(file, number, check_of(row), id);
         }
         Ok(())
     }
 
     /// Files that could not be used, or only in part, keep the documents they had, and are read again next time.
     pub fn keep_documents_of_bad_files(&mut self, files: &[std::sync::Arc<str>]) -> Result<()> {
+        let mut bad = Vec::new();
         for file in files {
-            let Some(read) = self.file_read(file) else {
-                continue;
-            };
-            read.state.stamp = None;
-            let (mut ids, known_place) = (vec![read.id.to_string()], read.known);
+            if let Some(read) = self.file_read(file) {
+                read.state.stamp = None;
+                bad.push((read.number, read.id.clone(), read.known, file));
+            }
+        }
+        bad.sort_by_key(|&(number, ..)| number);
+        bad.dedup_by_key(|(number, ..)| *number);
+        let is_bad = |file: u32| {
+            bad.binary_search_by_key(&file, |&(number, ..)| number)
+                .is_ok()
+        };
+        let mut noted: HashSet<(u32, u128)> = self.documents.hashes_in(is_bad).collect();
+        for (number, id, known_place, file) in bad {
+            self.keep(number, file, &id, &mut noted)?;
             if let (Some(known), Some(place)) = (self.known, known_place) {
                 known.for_each_document(place, |_, _, document| {
-                    ids.push(known.id(document)?);
-                    Ok(())
+                    self.keep(number, file, &known.id(document)?, &mut noted)
                 })?;
             }
-            for id in ids {
-                let Some(row) = self
-                    .index
-                    .find_id(&id)?
-                    .map(|at| self.index.row(at))
-                    .transpose()?
-                else {
-                    continue;
-                };
-                self.mark(row.number);
-                let read = self.file_read(file);
-                if let Some(read) = read.filter(|read| {
-                    !read
-                        .state
-                        .documents
-                        .iter()
-                        .any(|(_, _, known)| **known == *id)
-                }) {
-                    read.state
-                        .documents
-                        .push((row.number, check_of(&row), id.into()));
-                }
-            }
+        }
+        Ok(())
+    }
+
+    /// A file keeps the document with an id, if the index has one and the file was not found to have it.
+    fn keep(
+        &mut self,
+        number: u32,
+        file: &str,
+        id: &str,
+        noted: &mut HashSet<(u32, u128)>,
+    ) -> Result<()> {
+        let Some(row) = self.row_of(id)? else {
+            return Ok(());
+        };
+        self.mark(row.number);
+        if noted.insert((number, IdSet::hash(id)))
+            && let Some(read) = self.file_read(file)
+        {
+            read.state.documents += 1;
+            let known = FileDocumentNumber::Known(row.number);
+            self.documents.push(number, known, check_of(&row), id);
         }
         Ok(())
     }
@@ -363,31 +364,147 @@ impl<'i> TrackedFiles<'i> {
     }
 
     /// The state to remember, given the numbers of the documents that were added.
-    pub fn into_states(self, numbers: &[u32]) -> Result<Vec<FileState>> {
-        let mut states = Vec::with_capacity(self.unchanged.len() + self.read.len());
-        for (place, mut state) in self.unchanged {
-            let mut ids = Vec::with_capacity(state.documents.len());
-            if let Some(known) = self.known {
-                known.for_each_document(place, |_, _, document| {
-                    ids.push(known.id(document)?);
-                    Ok(())
-                })?;
-            }
-            state
-                .documents
-                .iter_mut()
-                .zip(ids)
-                .for_each(|(document, id)| document.2 = id.into());
-            states.push(state);
+    pub fn into_states<'n>(mut self, numbers: &'n [u32]) -> CurrentStates<'i, 'n> {
+        self.documents.sort();
+        let unchanged = std::mem::take(&mut self.unchanged).into_iter();
+        let unchanged = unchanged.map(|(state, place)| (state, StateSource::Known(place)));
+        let read = std::mem::take(&mut self.read).into_values();
+        let read = read.map(|file| (file.state, StateSource::Read(file.number)));
+        let mut files: Vec<_> = unchanged.chain(read).collect();
+        files.sort_unstable_by_key(|(state, _)| state.hash);
+        CurrentStates {
+            tracked: self,
+            files,
+            numbers,
         }
-        for (_, mut read) in self.read {
-            for (document, place) in read.added {
-                read.state.documents[document].0 =
-                    numbers.get(place.to_usize()).copied().ok_or_else(lost)?;
+    }
+}
+
+/// The documents of files that are read, one after the other.
+///
+/// Memory: 32 bytes a document, and its id, in two large blocks.
+#[derive(Default)]
+struct ReadDocuments {
+    documents: Vec<ReadDocument>,
+    ids: String,
+}
+
+struct ReadDocument {
+    /// The number of its file.
+    file: u32,
+    number: FileDocumentNumber,
+    check: u64,
+    /// Where its id is.
+    id_start: u64,
+    id_bytes: u32,
+}
+
+/// The number of a document of a file.
+#[derive(Clone, Copy)]
+enum FileDocumentNumber {
+    Known(u32),
+    /// It is not known yet: the document is the one with this number of those that are added.
+    Added(u32),
+}
+
+impl ReadDocuments {
+    fn push(&mut self, file: u32, number: FileDocumentNumber, check: u64, id: &str) {
+        self.documents.push(ReadDocument {
+            file,
+            number,
+            check,
+            id_start: self.ids.len().to_u64(),
+            id_bytes: id.len().to_u32(),
+        });
+        self.ids.push_str(id);
+    }
+
+    fn id(&self, document: &ReadDocument) -> &str {
+        let start = document.id_start.to_usize();
+        &self.ids[start..start + document.id_bytes.to_usize()]
+    }
+
+    /// Of each document of these files, the number of the file and the hash of the id.
+    fn hashes_in(&self, is_wanted: impl Fn(u32) -> bool) -> impl Iterator<Item = (u32, u128)> {
+        let wanted = self.documents.iter().filter(move |of| is_wanted(of.file));
+        wanted.map(|document| (document.file, IdSet::hash(self.id(document))))
+    }
+
+    /// By file; those of one file stay in their order.
+    fn sort(&mut self) {
+        self.documents
+            .sort_unstable_by_key(|document| (document.file, document.id_start));
+    }
+
+    /// The documents of a file, once they are sorted.
+    fn of_file(&self, file: u32) -> &[ReadDocument] {
+        let start = self
+            .documents
+            .partition_point(|document| document.file < file);
+        let rest = &self.documents[start..];
+        &rest[..rest.partition_point(|document| document.file == file)]
+    }
+}
+
+/// Where the documents of a file are listed.
+enum StateSource {
+    /// At this place of the remembered state.
+    Known(u64),
+    /// Among those that were read, under the number of the file.
+    Read(u32),
+}
+
+/// The state of all files, as it is to be remembered.
+pub(crate) struct CurrentStates<'i, 'n> {
+    tracked: TrackedFiles<'i>,
+    /// By rising hash.
+    files: Vec<(FileState, StateSource)>,
+    /// The numbers of the documents that were added.
+    numbers: &'n [u32],
+}
+
+impl FileStates for CurrentStates<'_, '_> {
+    fn for_each_file(&self, each: &mut dyn FnMut(FileState) -> Result<()>) -> Result<()> {
+        self.files.iter().try_for_each(|(state, _)| each(*state))
+    }
+
+    fn for_each_document(
+        &self,
+        each: &mut dyn FnMut(FileDocument<'_>) -> Result<()>,
+    ) -> Result<()> {
+        for (_, source) in &self.files {
+            match (source, self.tracked.known) {
+                (StateSource::Read(file), _) => {
+                    let documents = self.tracked.documents.of_file(*file).iter();
+                    documents
+                        .map(|document| self.read_document(document))
+                        .try_for_each(|document| each(document?))?;
+                }
+                (&StateSource::Known(place), Some(known)) => {
+                    known.for_each_document(place, |number, check, document| {
+                        let number = self.tracked.current_number(known, number, document)?;
+                        let id = &known.id(document)?;
+                        each(FileDocument { number, check, id })
+                    })?;
+                }
+                (StateSource::Known(_), None) => {}
             }
-            states.push(read.state);
         }
-        Ok(states)
+        Ok(())
+    }
+}
+
+impl CurrentStates<'_, '_> {
+    fn read_document(&self, document: &ReadDocument) -> Result<FileDocument<'_>> {
+        let number = match document.number {
+            FileDocumentNumber::Known(number) => Some(number),
+            FileDocumentNumber::Added(place) => self.numbers.get(place.to_usize()).copied(),
+        };
+        Ok(FileDocument {
+            number: number.ok_or_else(lost)?,
+            check: document.check,
+            id: self.tracked.documents.id(document),
+        })
     }
 }
 

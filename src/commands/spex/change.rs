@@ -27,7 +27,7 @@ use crate::{
         Observer, Settings, StageOutput, Summary, index::commit::write_to, run, stage::IdsAndPlaces,
     },
     index::{
-        DocumentRow, Index, IndexedDocument, Manifest, SegmentBuilder, SegmentFiles, SharedRewrite,
+        DocumentRow, DocumentTable, Index, Manifest, SegmentBuilder, SegmentFiles, SharedRewrite,
         TOKENS, TokenSource, TokenStore, View,
         posting::{BUCKETS, Buckets, Key, NARROW_BITS, Postings, WordCounts, bucket_of},
     },
@@ -410,8 +410,8 @@ impl<'i> Change<'i> {
         let (documents, contents) = self.documents()?;
         let length = self.chunks.length;
         self.found.chunks = documents
-            .iter()
-            .map(|document| chunks_of(document.row.tokens, length))
+            .rows()
+            .map(|row| chunks_of(row.tokens, length))
             .sum();
         let manifest = is_changed
             .then(|| self.write(documents, &contents))
@@ -426,7 +426,7 @@ impl<'i> Change<'i> {
         Ok((manifest, self.found))
     }
 
-    fn write(&self, documents: Vec<IndexedDocument>, contents: &Contents) -> Result<Manifest> {
+    fn write(&self, documents: DocumentTable, contents: &Contents) -> Result<Manifest> {
         let Self { index, options, .. } = self;
         let generation = index.manifest.generation + 1;
         let name = Manifest::segment_name(generation);
@@ -460,29 +460,27 @@ impl<'i> Change<'i> {
     }
 
     /// All documents after the change, and their contents.
-    fn documents(&mut self) -> Result<(Vec<IndexedDocument>, Contents)> {
+    fn documents(&mut self) -> Result<(DocumentTable, Contents)> {
         let mut contents = Contents::new(&self.options.resources.tmp_dir)?;
         std::mem::swap(&mut contents.texts, &mut self.texts);
-        let mut documents = Vec::new();
+        let mut documents = DocumentTable::default();
         for number in 0..self.rows.len() {
-            let document = match self.fates[number] {
+            let (id, row) = match self.fates[number] {
                 Fate::Removed => continue,
-                Fate::Kept => IndexedDocument {
-                    id: self.view.id(DocNo::from_index(number))?,
-                    row: self.rows[number],
-                },
+                Fate::Kept => (self.view.id(DocNo::from_index(number))?, self.rows[number]),
                 Fate::Replaced(new) => self.new_document(new)?,
             };
-            self.push(document, &mut documents, &mut contents)?;
+            self.push(&id, row, &mut documents, &mut contents)?;
         }
         for &new in &self.added {
-            self.push(self.new_document(new)?, &mut documents, &mut contents)?;
+            let (id, row) = self.new_document(new)?;
+            self.push(&id, row, &mut documents, &mut contents)?;
         }
         Ok((documents, contents))
     }
 
     /// A new document, with the number of its blots.
-    fn new_document(&self, new: usize) -> Result<IndexedDocument> {
+    fn new_document(&self, new: usize) -> Result<(String, DocumentRow)> {
         let NewDocument { id, row } = &self.new[new];
         let blots = match &self.postings {
             Some(postings) => {
@@ -493,34 +491,33 @@ impl<'i> Change<'i> {
             }
             None => 0,
         };
-        Ok(IndexedDocument {
-            id: id.clone(),
-            row: row.with_blots(blots),
-        })
+        Ok((id.clone(), row.with_blots(blots)))
     }
 
     fn push(
         &self,
-        mut document: IndexedDocument,
-        documents: &mut Vec<IndexedDocument>,
+        id: &str,
+        row: DocumentRow,
+        documents: &mut DocumentTable,
         contents: &mut Contents,
     ) -> Result<()> {
         let number = documents.len().to_u32();
-        let hash = document.row.hash.unwrap_or_default();
-        let first = contents.add(number, &document.row, |_| {
+        let hash = row.hash.unwrap_or_default();
+        let first = contents.add(number, &row, |_| {
             Ok(match self.stored.get(&hash) {
                 Some(&content) => TokenSource::Stored(content),
                 None => TokenSource::New(self.places.get(&hash).cloned().unwrap_or_default()),
             })
         })?;
-        document.row.number = number;
-        document.row.representative = first;
-        documents.push(document);
+        let mut numbered = row;
+        numbered.number = number;
+        numbered.representative = first;
+        documents.push(id, &numbered);
         Ok(())
     }
 
     /// The postings of the index and of the change, for the documents after the change.
-    fn rewrite(&self, documents: Vec<IndexedDocument>, contents: &Contents) -> SharedRewrite<'_> {
+    fn rewrite(&self, documents: DocumentTable, contents: &Contents) -> SharedRewrite<'_> {
         let target = |hash: u128| contents.first_document(hash).unwrap_or(u32::MAX);
         let of_index = self.rows.iter().map(|row| row.hash.unwrap_or_default());
         let mut segments: Vec<_> = self.index.segments.iter().collect();
