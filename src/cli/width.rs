@@ -31,13 +31,21 @@ pub fn warn_of_written(program: &str, directory: &Path, is_quiet: bool) -> Resul
 /// What is wrong with the width, in numbers, and what would do.
 pub fn warning(fit: &WidthFit) -> String {
     format!(
+        "{}; make the index again with --bits {}",
+        description(fit),
+        fit.advised_bits
+    )
+}
+
+/// What is wrong with the width, in numbers.
+pub fn description(fit: &WidthFit) -> String {
+    format!(
         "blots of {} bits are too narrow for {} postings: expect {} matches by chance ({:.1} % of the postings), \
-         which cost time and memory; make the index again with --bits {}",
+         which cost time and memory",
         fit.bits,
         grouped(fit.postings),
         grouped(fit.chance_matches),
         100.0 * fit.chance_matches.to_f64() / fit.postings.max(1).to_f64(),
-        fit.advised_bits
     )
 }
 

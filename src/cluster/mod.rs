@@ -39,9 +39,10 @@ pub use engines::{
     SshEngine, SshEngineOptions, SshSetup, TaskStage, Verdict, is_program, ranges,
 };
 pub use plan::{
-    BaseIndex, BlotRange, CleanPlan, EXPORTS, ExportEntry, GatheredFiles, Host, MOST_RANGES,
-    MappedSlice, Plan, PlanOptions, PlannedSlice, SliceSize, TableFormat, TableOptions, Task,
-    TaskKind, TaskWork, cut_large_files, default_parts, read_owners, write_plan,
+    BaseIndex, BlotRange, CleanPlan, ClusterOptions, EXPORTS, ExportEntry, GatheredFiles, Host,
+    MOST_RANGES, MappedSlice, Plan, PlanOptions, PlannedSlice, SliceSize, TableFormat,
+    TableOptions, Task, TaskKind, TaskWork, cut_large_files, default_parts, read_owners,
+    write_plan,
 };
 pub use run::{
     cleaning::CleanOutcome,

@@ -8,12 +8,17 @@ use super::{
 };
 use crate::base::ids::{ContentNo, DocNo, SetRank};
 use crate::base::num::{ToU32, ToU64, ToUsize};
-use crate::{base::error::Result, index::View};
-use std::{cmp::Reverse, collections::HashMap};
+use crate::{
+    base::{error::Result, share::Share},
+    index::View,
+};
+use serde::{Deserialize, Serialize};
+use std::{cmp::Reverse, collections::HashMap, ops::Range};
 
 /// Which document of a cluster is kept. First and last refer to the order of the view, which is by
 /// id if [`View::by_id`] made it. Length is in tokens; of equally long documents the first is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum KeepRule {
     /// The first document.
     First,
@@ -33,6 +38,12 @@ impl KeepRule {
         ("shortest", Self::Shortest),
         ("last", Self::Last),
     ];
+
+    /// The rule of this name; the first document, if there is none.
+    pub fn named(name: Option<&str>) -> Self {
+        let row = Self::NAMES.iter().find(|row| Some(row.0) == name);
+        row.map_or(Self::First, |row| row.1)
+    }
 }
 
 /// A connected component of the graph of pairs, of two or more documents.
@@ -65,33 +76,45 @@ pub struct ClusterDuplicate {
 pub fn clusters(
     discovery: &Discovery<'_>,
     keep: KeepRule,
-    mut sink: impl FnMut(Cluster) -> Result<()>,
+    sink: impl FnMut(Cluster) -> Result<()>,
 ) -> Result<()> {
     if !discovery.pair_filter.is_empty() {
         return filtered_clusters(discovery, keep, sink);
     }
-    let groups = groups(discovery)?;
-    let contents_of = |group: usize, each: &mut dyn FnMut(ContentNo)| {
-        groups[group].iter().for_each(|&content| each(content))
+    let links = ClusterLinks::find(discovery, Share::WHOLE)?;
+    let groups = links.groups();
+    trace_clusters(discovery, &groups, 0..groups.len(), keep, sink)
+}
+
+/// Calls `sink` with the cluster of each of the wanted groups of contents, in their order.
+pub fn trace_clusters(
+    discovery: &Discovery<'_>,
+    groups: &Groups<ContentNo>,
+    wanted: Range<usize>,
+    keep: KeepRule,
+    mut sink: impl FnMut(Cluster) -> Result<()>,
+) -> Result<()> {
+    let group_of = |item: usize| groups.get(wanted.start + item);
+    let contents_of = |item: usize, each: &mut dyn FnMut(ContentNo)| {
+        group_of(item).iter().for_each(|&content| each(content))
     };
-    let work =
-        |join: &Join<'_>, scratch: &mut JoinScratch, group: usize, out: &mut Vec<Cluster>| {
-            out.push(
-                ClusterTracer {
-                    view: discovery.view,
-                    join,
-                    scratch,
-                }
-                .cluster(&groups[group], keep),
-            );
-        };
+    let work = |join: &Join<'_>, scratch: &mut JoinScratch, item: usize, out: &mut Vec<Cluster>| {
+        out.push(
+            ClusterTracer {
+                view: discovery.view,
+                join,
+                scratch,
+            }
+            .cluster(group_of(item), keep),
+        );
+    };
     let weigh = |made: &Vec<Cluster>| {
         made.iter()
             .map(|cluster| 40 * cluster.members.len().to_u64())
             .sum()
     };
     discovery.in_lots(
-        groups.len(),
+        wanted.len(),
         contents_of,
         work,
         weigh,
@@ -99,65 +122,93 @@ pub fn clusters(
     )
 }
 
-/// The connected contents, by the first one of each group.
-///
-/// If the smallest content of a set forms a pair with each other one by this set alone, the whole
-/// set is connected. It is joined in as many steps as it has members, and skipped when pairs are
-/// searched, as two contents that share it are in one group already. So a sentence that all
-/// documents share costs no pairs.
-fn groups(discovery: &Discovery<'_>) -> Result<Vec<Vec<ContentNo>>> {
-    let lists = &discovery.sets;
-    let mut groups = UnionFind::new(lists.contents());
-    let measure = &discovery.options.measure;
-    discovery.for_each_set(|overlap, contents| {
-        let sizes = contents
-            .iter()
-            .map(|&content| lists.size(lists.rank_of(content)).blots);
-        let (Some(smallest), Some(largest)) = (sizes.clone().min(), sizes.max()) else {
-            return;
+/// Contents that are connected, as far as the links that were found tell: a forest, so it never has
+/// more links than contents. The forests of all shares of an index together give its clusters.
+pub struct ClusterLinks {
+    pub(super) joined: UnionFind,
+}
+
+impl ClusterLinks {
+    /// Finds the links of the contents of a share.
+    ///
+    /// If the smallest content of a set forms a pair with each other one by this set alone, the whole
+    /// set is connected. It is joined in as many steps as it has members, and skipped when pairs are
+    /// searched, as two contents that share it are in one group already. So a sentence that all
+    /// documents share costs no pairs.
+    pub fn find(discovery: &Discovery<'_>, share: Share) -> Result<Self> {
+        let contents = discovery.contents_of(share);
+        let mut found = Self {
+            joined: UnionFind::new(discovery.sets.contents()),
         };
-        let [smallest, largest] = [smallest, largest].map(|blots| DocumentSize { blots });
-        if measure.accepts(smallest, largest, overlap) {
-            contents
+        found.join_sets(discovery, &contents)?;
+        found.join_pairs(discovery, &contents)?;
+        Ok(found)
+    }
+
+    /// Joins the sets that connect all their contents, and whose least content is one of these.
+    fn join_sets(&mut self, discovery: &Discovery<'_>, wanted: &Range<usize>) -> Result<()> {
+        let lists = &discovery.sets;
+        let measure = &discovery.options.measure;
+        discovery.for_each_set(|overlap, contents| {
+            let sizes = contents
                 .iter()
-                .for_each(|content| groups.join(contents[0].get(), content.get()));
-        }
-    })?;
-    let itself =
-        |content: usize, each: &mut dyn FnMut(ContentNo)| each(ContentNo::from_index(content));
-    let work = |join: &Join<'_>,
-                scratch: &mut JoinScratch,
-                item: usize,
-                edges: &mut Vec<(ContentNo, ContentNo)>| {
-        let content = ContentNo::from_index(item);
-        let mut neighbours = Vec::new();
-        join.neighbours_in(
-            scratch,
-            content,
-            |set| !joins_all(join, set),
-            &mut neighbours,
-        );
-        // A content may be its own neighbour: its documents are a pair.
-        edges.extend(
-            neighbours
-                .iter()
-                .filter(|other| other.content >= content)
-                .map(|other| (content, other.content)),
-        );
-    };
-    discovery.in_lots(
-        lists.contents(),
-        itself,
-        work,
-        |edges| 8 * edges.len().to_u64(),
-        |edges: Vec<(ContentNo, ContentNo)>| {
-            edges
-                .into_iter()
-                .for_each(|(one, two)| groups.join(one.get(), two.get()));
-            Ok(())
-        },
-    )?;
-    Ok(groups.groups(ContentNo::new))
+                .map(|&content| lists.size(lists.rank_of(content)).blots);
+            let (Some(smallest), Some(largest)) = (sizes.clone().min(), sizes.max()) else {
+                return;
+            };
+            let [smallest, largest] = [smallest, largest].map(|blots| DocumentSize { blots });
+            let least = contents.iter().min();
+            let is_wanted = least.is_some_and(|least| wanted.contains(&least.index()));
+            if is_wanted && measure.accepts(smallest, largest, overlap) {
+                contents
+                    .iter()
+                    .for_each(|content| self.joined.join(contents[0].get(), content.get()));
+            }
+        })
+    }
+
+    /// Joins the pairs of these contents with later ones.
+    fn join_pairs(&mut self, discovery: &Discovery<'_>, wanted: &Range<usize>) -> Result<()> {
+        let content_of = |item: usize| ContentNo::from_index(wanted.start + item);
+        let itself = |item: usize, each: &mut dyn FnMut(ContentNo)| each(content_of(item));
+        let work = |join: &Join<'_>,
+                    scratch: &mut JoinScratch,
+                    item: usize,
+                    edges: &mut Vec<(ContentNo, ContentNo)>| {
+            let content = content_of(item);
+            let mut neighbours = Vec::new();
+            join.neighbours_in(
+                scratch,
+                content,
+                |set| !joins_all(join, set),
+                &mut neighbours,
+            );
+            // A content may be its own neighbour: its documents are a pair.
+            edges.extend(
+                neighbours
+                    .iter()
+                    .filter(|other| other.content >= content)
+                    .map(|other| (content, other.content)),
+            );
+        };
+        discovery.in_lots(
+            wanted.len(),
+            itself,
+            work,
+            |edges| 8 * edges.len().to_u64(),
+            |edges: Vec<(ContentNo, ContentNo)>| {
+                edges
+                    .into_iter()
+                    .for_each(|(one, two)| self.joined.join(one.get(), two.get()));
+                Ok(())
+            },
+        )
+    }
+
+    /// The connected contents, by the first one of each group.
+    pub fn groups(self) -> Groups<ContentNo> {
+        self.joined.groups(ContentNo::new)
+    }
 }
 
 /// Whether the smallest content of a set forms a pair with each other one by the blots of this set
@@ -177,6 +228,33 @@ fn joins_all(join: &Join<'_>, set: SetRank) -> bool {
     }
 }
 
+/// Groups of contents or documents, without an allocation for each.
+#[derive(Debug, PartialEq)]
+pub struct Groups<T> {
+    /// Those of all groups, one group after the other.
+    members: Vec<T>,
+    /// Where each group ends.
+    ends: Vec<usize>,
+}
+
+impl<T> Groups<T> {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The members of a group, by its number; they ascend.
+    pub fn get(&self, group: usize) -> &[T] {
+        let start = group.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.members[start..self.ends[group]]
+    }
+}
+
 /// A union-find structure over contents or documents; the least member of a group is its root.
 pub(super) struct UnionFind {
     parent: Vec<u32>,
@@ -191,6 +269,23 @@ impl UnionFind {
         }
     }
 
+    /// The number of members, joined or not.
+    pub fn len(&self) -> usize {
+        self.parent.len()
+    }
+
+    /// Calls `each` with every member that was joined, and the least one of its group, in order.
+    pub fn for_each_joined<E>(
+        &mut self,
+        mut each: impl FnMut(u32, u32) -> Result<(), E>,
+    ) -> Result<(), E> {
+        (0..self.len().to_u32())
+            .filter(|member| self.is_joined[member.to_usize()])
+            .collect::<Vec<_>>()
+            .into_iter()
+            .try_for_each(|member| each(member, self.root(member)))
+    }
+
     fn root(&mut self, mut of: u32) -> u32 {
         while self.parent[of.to_usize()] != of {
             let above = self.parent[self.parent[of.to_usize()].to_usize()];
@@ -202,17 +297,23 @@ impl UnionFind {
 
     /// The groups of members that were joined, sorted by the first of each group. `typed` gives a
     /// member its type back.
-    pub fn groups<T>(mut self, typed: impl Fn(u32) -> T) -> Vec<Vec<T>> {
-        let (mut groups, mut place): (Vec<Vec<T>>, HashMap<u32, usize>) =
-            (Vec::new(), HashMap::new());
-        for member in 0..self.parent.len().to_u32() {
-            if self.is_joined[member.to_usize()] {
-                let at = *place.entry(self.root(member)).or_insert(groups.len());
-                if at == groups.len() {
-                    groups.push(Vec::new());
-                }
-                groups[at].push(typed(member));
-            }
+    pub fn groups<T>(mut self, typed: impl Fn(u32) -> T) -> Groups<T> {
+        let joined = (0..self.parent.len().to_u32()).filter(|at| self.is_joined[at.to_usize()]);
+        let joined: Vec<u32> = joined.collect();
+        // The least member of a group is its root.
+        let mut by_root: Vec<[u32; 2]> = joined
+            .into_iter()
+            .map(|member| [self.root(member), member])
+            .collect();
+        by_root.sort_unstable();
+        let mut groups = Groups {
+            members: Vec::with_capacity(by_root.len()),
+            ends: Vec::new(),
+        };
+        for of_root in by_root.chunk_by(|one, two| one[0] == two[0]) {
+            let members = of_root.iter().map(|&[_, member]| typed(member));
+            groups.members.extend(members);
+            groups.ends.push(groups.members.len());
         }
         groups
     }

@@ -4,9 +4,11 @@ use super::boilerplate::Boilerplate;
 use crate::base::error::Result;
 use crate::base::ids::SetNo;
 use crate::index::{SetSource, View};
+use serde::{Deserialize, Serialize};
 
 /// Which text is too common to count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum CommonTextRule {
     /// All text counts.
     #[default]

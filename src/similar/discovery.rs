@@ -17,6 +17,7 @@ use crate::{
     base::{
         error::{Error, Result},
         parallel::{self, Budget, Limits, Weighted},
+        share::Share,
     },
     index::{ExcludedBlots, SetSource, View},
 };
@@ -77,6 +78,15 @@ impl<'v> Discovery<'v> {
         let is_ordered = options.measure.score.needs_rarity();
         let source = SetSource::of(view, options.limits, is_ordered)?;
         Self::of_sets(view, source, &[], options)
+    }
+
+    /// Prepares an index whose sets come from elsewhere.
+    pub fn from_sets(
+        view: &'v View<'v>,
+        sets: SetSource<'v>,
+        options: DiscoveryOptions,
+    ) -> Result<Self> {
+        Self::of_sets(view, sets, &[], options)
     }
 
     /// `ignored` blots of each content are not in the sets and do not count.
@@ -408,6 +418,15 @@ impl<'v> Discovery<'v> {
             )?;
         }
         Ok(())
+    }
+
+    /// The contents of a share, if all contents are divided by the number of their sets.
+    pub(super) fn contents_of(&self, share: Share) -> Range<usize> {
+        let sets_of = |content: usize| {
+            let rank = self.sets.rank_of(ContentNo::from_index(content));
+            self.sets.set_count(rank).into()
+        };
+        share.of_weights((0..self.sets.contents()).map(sets_of))
     }
 
     /// The sets of the wanted contents, unless all sets are in memory.

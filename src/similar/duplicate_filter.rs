@@ -13,6 +13,7 @@
 //! sets of its documents, and for each set the documents that were kept in earlier lots.
 
 use super::{
+    copy_lists::CopyLists,
     discovery::Discovery,
     ranked_sets::{ContentSets, RankedSets},
     scores::{DocumentSize, Measure, Overlap, Score},
@@ -69,6 +70,9 @@ pub struct DuplicateFilter<'l> {
     candidates: Vec<u32>,
     /// The kept document that is compared with the others.
     itself: Option<u32>,
+    /// What was found elsewhere.
+    copies: Option<&'l CopyLists>,
+    listed: Vec<(ContentNo, u32)>,
     /// The number of visited members of sets.
     pub work: u64,
 }
@@ -92,8 +96,16 @@ impl<'l> DuplicateFilter<'l> {
             shared: Vec::new(),
             candidates: Vec::new(),
             itself: None,
+            copies: None,
+            listed: Vec::new(),
             work: 0,
         }
+    }
+
+    /// Takes from these lists which documents have enough of which, as far as they say: decisions
+    /// are the same without them.
+    pub fn with_copies(self, copies: Option<&'l CopyLists>) -> Self {
+        Self { copies, ..self }
     }
 
     /// Calls `visit` with the place of each of these contents, in order. Only these can be visited
@@ -159,7 +171,7 @@ impl<'l> DuplicateFilter<'l> {
                 shared: self.ranked.size(rank).blots,
             };
         }
-        let decision = self.nearest(rank);
+        let decision = self.nearest(content);
         if decision == DuplicateDecision::Keep {
             self.keep(rank, content);
         }
@@ -179,7 +191,7 @@ impl<'l> DuplicateFilter<'l> {
     /// Finds the kept document that has most of one that is kept itself, if that is enough.
     pub fn nearest_other(&mut self, content: ContentNo) -> DuplicateDecision {
         self.itself = self.kept_of_content[content.index()];
-        let decision = self.nearest(self.ranked.rank_of(content));
+        let decision = self.nearest(content);
         self.itself = None;
         decision
     }
@@ -198,7 +210,26 @@ impl<'l> DuplicateFilter<'l> {
     }
 
     /// Finds the kept document that has most of this one, if that is enough.
-    fn nearest(&mut self, rank: ContentRank) -> DuplicateDecision {
+    fn nearest(&mut self, content: ContentNo) -> DuplicateDecision {
+        let rank = self.ranked.rank_of(content);
+        let mut listed = std::mem::take(&mut self.listed);
+        let is_listed = self
+            .copies
+            .is_some_and(|copies| copies.read(content, &mut listed));
+        let decision = if is_listed {
+            self.work += listed.len().to_u64();
+            let kept = listed.iter().filter_map(|&(other, shared)| {
+                Some((self.kept_of_content[other.index()]?, shared))
+            });
+            self.best(self.ranked.size(rank), kept)
+        } else {
+            self.nearest_by_sets(rank)
+        };
+        self.listed = listed;
+        decision
+    }
+
+    fn nearest_by_sets(&mut self, rank: ContentRank) -> DuplicateDecision {
         let content_sets = std::mem::take(&mut self.content_sets);
         let decision = self.nearest_in(self.ranked.size(rank), content_sets.of(rank));
         self.content_sets = content_sets;
@@ -230,7 +261,8 @@ impl<'l> DuplicateFilter<'l> {
                 self.drop_hopeless(size, remaining, &mut candidates);
             }
         }
-        let decision = self.best(size, &candidates);
+        let shared = |&number: &u32| (number, self.shared[number.to_usize()]);
+        let decision = self.best(size, candidates.iter().map(shared));
         candidates
             .drain(..)
             .for_each(|number| self.shared[number.to_usize()] = 0);
@@ -277,28 +309,21 @@ impl<'l> DuplicateFilter<'l> {
         });
     }
 
-    fn best(&self, size: DocumentSize, candidates: &[u32]) -> DuplicateDecision {
-        let is_enough = |&&number: &&u32| {
-            let (other, shared) = (
-                self.ranked.size(self.ranks[number.to_usize()]),
-                self.shared[number.to_usize()],
-            );
-            self.measure.accepts(
-                size,
-                other,
-                Overlap {
-                    shared,
-                    rarity: 0.0,
-                },
-            )
+    /// Of kept documents, and the blots that each shares with this one, the one that has most of it.
+    fn best(
+        &self,
+        size: DocumentSize,
+        candidates: impl Iterator<Item = (u32, u32)>,
+    ) -> DuplicateDecision {
+        let is_enough = |&(number, shared): &(u32, u32)| {
+            let other = self.ranked.size(self.ranks[number.to_usize()]);
+            self.measure.accepts(size, other, Overlap::of_blots(shared))
         };
         let best = candidates
-            .iter()
-            .filter(|number| self.itself != Some(**number))
+            .filter(|(number, _)| self.itself != Some(*number))
             .filter(is_enough)
-            .max_by_key(|&&number| (self.shared[number.to_usize()], std::cmp::Reverse(number)));
-        best.map_or(DuplicateDecision::Keep, |&of| {
-            let shared = self.shared[of.to_usize()];
+            .max_by_key(|&(number, shared)| (shared, std::cmp::Reverse(number)));
+        best.map_or(DuplicateDecision::Keep, |(of, shared)| {
             DuplicateDecision::NearDuplicate {
                 of,
                 shared,

@@ -143,6 +143,30 @@ impl Join<'_> {
         self.neighbours_in(scratch, content, |_| true, out);
     }
 
+    /// Whether finding the neighbours of a content by [`Join::neighbours`] visits at most this many
+    /// members of sets before it only counts those that it has found.
+    pub(super) fn visits_at_most(&self, content: ContentNo, most: u64) -> bool {
+        let rank = self.ranked.rank_of(content);
+        let partners = self.ranked.large_enough(rank, self.measure);
+        if partners.is_empty() {
+            return true;
+        }
+        let [size, smallest] = [rank, partners.start].map(|rank| self.ranked.size(rank));
+        let sets = self.content_sets.of(rank);
+        let weight = |&set: &SetRank| u64::from(self.ranked.weight(set));
+        let mut remaining: u64 = sets.iter().map(weight).sum();
+        let mut visited = 0;
+        for set in sets {
+            let most_shared = Overlap::of_blots(u32::try_from(remaining).unwrap_or(u32::MAX));
+            if visited > most || !self.measure.can_reach(size, smallest, most_shared) {
+                break;
+            }
+            visited += self.ranked.members(*set).len().to_u64();
+            remaining -= weight(set);
+        }
+        visited <= most
+    }
+
     /// As [`Join::neighbours`], by some sets alone.
     pub(super) fn neighbours_in(
         &self,

@@ -14,9 +14,11 @@
 
 mod affected;
 mod boilerplate;
+mod cluster_links;
 mod clusters;
 mod common_text;
 pub mod compare;
+mod copy_lists;
 mod counted_sets;
 mod discovery;
 mod duplicate_filter;
@@ -32,8 +34,10 @@ mod search;
 mod table_rows;
 
 pub use boilerplate::Boilerplate;
-pub use clusters::{Cluster, ClusterDuplicate, KeepRule, clusters};
+pub use cluster_links::LinkFile;
+pub use clusters::{Cluster, ClusterDuplicate, ClusterLinks, KeepRule, clusters, trace_clusters};
 pub use common_text::{CommonSets, CommonTextRule};
+pub use copy_lists::{CopyLists, write_copies};
 pub use discovery::{Discovery, DiscoveryOptions};
 pub use duplicate_filter::{DuplicateDecision, DuplicateFilter};
 pub use gdic::{Gdic, GdicEvidence, GdicOptions, StopWordRule, documents_per_content};

@@ -88,13 +88,14 @@ pub(super) fn filtered_clusters(
     )?;
     let groups = sets.groups(DocNo::new);
     let contents_of = |group: usize, each: &mut dyn FnMut(ContentNo)| {
-        groups[group]
+        groups
+            .get(group)
             .iter()
             .for_each(|&document| each(view.content_of(document)))
     };
     let work =
         |join: &Join<'_>, scratch: &mut JoinScratch, group: usize, out: &mut Vec<Cluster>| {
-            out.push(cluster(discovery, join, scratch, &groups[group], keep));
+            out.push(cluster(discovery, join, scratch, groups.get(group), keep));
         };
     let weigh = |made: &Vec<Cluster>| {
         made.iter()

@@ -3,19 +3,17 @@
 
 use crate::{
     shard::{corpus, ensure_equals_build},
+    test_cluster::{TestCluster, are_clusters_wanted},
     test_dir::{RunResult, TestDir, root},
 };
 use std::{
     env, fs,
     path::{Path, PathBuf},
-    process::Command,
 };
-use tempfile::TempDir;
 
 /// Snakemake and Ray; none, with a message, if DEDUP_CLUSTER is not set.
 fn engines() -> Option<PathBuf> {
-    if env::var_os("DEDUP_CLUSTER").is_none() {
-        eprintln!("skipped: make test-cluster runs it");
+    if !are_clusters_wanted() {
         return None;
     }
     let home = PathBuf::from(env::var_os("HOME").unwrap());
@@ -32,7 +30,7 @@ fn engines() -> Option<PathBuf> {
 fn exported(to: &str) -> TestDir {
     let dir = corpus();
     dir.shell(&format!(
-        "dedup-shard plan -q -o r --slots 3 --slice-size 1K --table --skip-bad c && dedup-shard export r --to {to} > command"
+        "dedup-shard plan -q -o r --slots 3 --slice-size 1K --table --clusters --skip-bad c && dedup-shard export r --to {to} > command"
     ))
     .ok();
     dir
@@ -41,8 +39,12 @@ fn exported(to: &str) -> TestDir {
 #[track_caller]
 fn ensure_same(dir: &TestDir) {
     ensure_equals_build(dir, "c");
-    dir.shell("dedup-extract table i > table && cmp table r/table.ndjson")
+    for result in ["table", "clusters"] {
+        dir.shell(&format!(
+            "dedup-extract {result} -q i | cmp - r/{result}.ndjson"
+        ))
         .ok();
+    }
     assert_eq!(dir.shell("dedup-shard status r --missing").ok_text(), "");
 }
 
@@ -153,37 +155,19 @@ fn snakemake_retries_what_was_lost_only() {
     ensure_same(&dir);
 }
 
-/// A Ray cluster of two nodes, stopped when dropped.
-struct RayCluster {
-    _parent: TempDir,
-    directory: PathBuf,
-    dir: TestDir,
-}
+/// A Ray cluster of two nodes.
+struct RayCluster(TestCluster);
 
 impl RayCluster {
     fn start() -> Option<Self> {
         let engines = engines()?;
-        let (parent, dir) = (TempDir::new().unwrap(), exported("ray"));
-        let cluster = Self {
-            directory: parent.path().join("ray"),
-            _parent: parent,
-            dir,
-        };
-        let up = Command::new(root().join("tests/cluster/ray-up"))
-            .arg(&cluster.directory)
-            .args(["2", "2"])
-            .env("RAY", engines.join("ray"))
-            .output()
-            .unwrap();
-        assert!(
-            up.status.success(),
-            "{}",
-            String::from_utf8_lossy(&up.stderr)
-        );
-        cluster
-            .dir
-            .write("python", engines.join("python").to_str().unwrap());
-        Some(cluster)
+        let ray = engines.join("ray");
+        let cluster = TestCluster::start("ray", &[], exported("ray"), |up| {
+            up.args(["2", "2"]).env("RAY", ray)
+        });
+        let python = engines.join("python");
+        cluster.dir.write("python", python.to_str().unwrap());
+        Some(Self(cluster))
     }
 
     /// Runs the driver in the network of the cluster. `before`: shell that runs beside it.
@@ -191,21 +175,13 @@ impl RayCluster {
         let script = format!(
             "{0}/tests/cluster/ray-run {1} $(cat python) r/run_on_ray.py {more} > out 2> said & run=$!\n{beside}\nwait $run",
             root().display(),
-            self.directory.display()
+            self.0.directory.display()
         );
-        self.dir.shell(&script)
+        self.0.dir.shell(&script)
     }
 
     fn said(&self) -> String {
-        String::from_utf8(self.dir.read("said")).unwrap()
-    }
-}
-
-impl Drop for RayCluster {
-    fn drop(&mut self) {
-        let _ = Command::new(root().join("tests/cluster/ray-down"))
-            .arg(&self.directory)
-            .status();
+        String::from_utf8(self.0.dir.read("said")).unwrap()
     }
 }
 
@@ -214,7 +190,7 @@ fn a_ray_cluster_gives_the_same_bytes_and_loses_nodes() {
     let Some(cluster) = RayCluster::start() else {
         return;
     };
-    let dir = &cluster.dir;
+    let dir = &cluster.0.dir;
     faulty_program(dir);
     let faulty = format!("--program {}", dir.path("faulty").display());
     // A task that fails ends the run; one that is lost is run again, elsewhere.
@@ -239,7 +215,7 @@ fn a_ray_cluster_gives_the_same_bytes_and_loses_nodes() {
     );
     ensure_same(dir);
     // A node dies with its workers while they run tasks.
-    dir.shell("rm -rf r/index r/table.ndjson r/map r/number r/reduce r/sets r/part r/count")
+    dir.shell("rm -rf r/index r/table.ndjson r/links r/members r/clusters.ndjson r/map r/number r/reduce r/sets r/part r/count")
         .ok();
     dir.write(
         "slow",
@@ -248,7 +224,7 @@ fn a_ray_cluster_gives_the_same_bytes_and_loses_nodes() {
     let kill = format!(
         "until test -e r/map/0001 || ! kill -0 $run; do sleep 0.05; done; {}/tests/cluster/ray-down -9 {} node1",
         root().display(),
-        cluster.directory.display()
+        cluster.0.directory.display()
     );
     let slow = format!("--program {}", dir.path("slow").display());
     dir.shell("chmod +x slow").ok();
@@ -256,7 +232,7 @@ fn a_ray_cluster_gives_the_same_bytes_and_loses_nodes() {
     assert!(cluster.said().contains("was lost"), "{}", cluster.said());
     ensure_same(dir);
     // The driver dies; another one goes on.
-    dir.shell("rm -rf r/index r/table.ndjson r/reduce r/sets r/part r/count")
+    dir.shell("rm -rf r/index r/table.ndjson r/links r/members r/clusters.ndjson r/reduce r/sets r/part r/count")
         .ok();
     let kill = "until test -e r/reduce/000 || ! kill -0 $run; do sleep 0.05; done; kill -9 $run";
     assert_ne!(cluster.run(&slow, kill).code(), 0);

@@ -1,56 +1,36 @@
 //! dedup-shard run --engine slurm gives the same index as a local run. These tests start real
 //! clusters of three nodes, only with DEDUP_CLUSTER=1 (make test-cluster).
 
-use crate::test_dir::{RunResult, TestDir, root};
+use crate::{
+    test_cluster::{TestCluster, are_clusters_wanted},
+    test_dir::{RunResult, TestDir, root},
+};
 use std::{
-    fs,
-    path::PathBuf,
-    process::Command,
-    thread,
+    fs, thread,
     time::{Duration, Instant},
 };
-use tempfile::TempDir;
 
-/// A Slurm cluster, stopped when dropped.
-struct Cluster {
-    _parent: TempDir,
-    directory: PathBuf,
-    dir: TestDir,
-}
+/// A Slurm cluster.
+struct Cluster(TestCluster);
 
 impl Cluster {
     /// Starts a cluster; none, with a message, if DEDUP_CLUSTER is not set.
     fn start() -> Option<Self> {
-        if std::env::var_os("DEDUP_CLUSTER").is_none() {
-            eprintln!("skipped: make test-cluster starts a cluster for it");
+        if !are_clusters_wanted() {
             return None;
         }
-        let parent = TempDir::new().unwrap();
-        let directory = parent.path().join("s");
         let is_root = fs::metadata("/proc/self")
             .is_ok_and(|of| std::os::unix::fs::MetadataExt::uid(&of) == 0);
         let mode = if is_root { "netns" } else { "loopback" };
-        let up = Command::new(root().join("tests/cluster/slurm-up"))
-            .args(["-m", mode])
-            .arg(&directory)
-            .output()
-            .unwrap();
-        assert!(
-            up.status.success(),
-            "{}",
-            String::from_utf8_lossy(&up.stderr)
-        );
-        Some(Self {
-            _parent: parent,
-            directory,
-            dir: TestDir::new(),
-        })
+        let cluster = TestCluster::start("slurm", &["-m", mode], TestDir::new(), |up| up);
+        Some(Self(cluster))
     }
 
     /// Runs a line of shell that sees this cluster.
     fn shell(&self, line: &str) -> RunResult {
-        self.dir
-            .shell(&format!(". {}/env.sh\n{line}", self.directory.display()))
+        self.0
+            .dir
+            .shell(&format!(". {}/env.sh\n{line}", self.0.directory.display()))
     }
 
     /// Writes some documents, plans a run for six slots, and builds the expected index.
@@ -59,9 +39,9 @@ impl Cluster {
             let words = (0..bytes_each / 8)
                 .map(|at| format!("w{} ", (at * (n % 5 + 3)) % 40_009 + at / 700))
                 .collect::<String>();
-            self.dir.write(&format!("it's $(c)/{n:02}.txt"), words);
+            self.0.dir.write(&format!("it's $(c)/{n:02}.txt"), words);
         }
-        self.dir.write("hosts", "a slots=6\n");
+        self.0.dir.write("hosts", "a slots=6\n");
         self.shell("dedup-index build -o i --parts 3 \"it's \\$(c)\" && dedup-shard plan -o 'r $(x)' --hosts hosts --parts 3 \"it's \\$(c)\" && ln -s 'r $(x)' r")
             .ok();
     }
@@ -82,14 +62,6 @@ impl Cluster {
             );
             thread::sleep(Duration::from_millis(50));
         }
-    }
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        let _ = Command::new(root().join("tests/cluster/slurm-down"))
-            .arg(&self.directory)
-            .status();
     }
 }
 
@@ -115,7 +87,7 @@ fn a_slurm_run_gives_the_bytes_of_a_build() {
         .ok_text();
     assert_eq!(arrays, "[0,[0,2],2]\n[5,[0],2]\n");
     // Jobs start another command, as for a container.
-    cluster.dir.write(
+    cluster.0.dir.write(
         "contained",
         "#!/bin/sh\necho \"$@\" >> contained.log\nexec unshare --mount \"$@\"\n",
     );
@@ -179,7 +151,7 @@ fn a_run_completes_after_a_node_dies() {
         return;
     };
     cluster.plan(1_500_000);
-    let nodes = cluster.directory.join("nodes");
+    let nodes = cluster.0.directory.join("nodes");
     let ran = cluster.shell(&format!(
         "dedup-shard run r --engine slurm & run=$!
          until grep -q . r/events/*.node2.* || ! kill -0 $run; do sleep 0.05; done 2> /dev/null
@@ -198,7 +170,7 @@ fn a_failed_task_is_named() {
         return;
     };
     cluster.plan(4000);
-    cluster.dir.write("it's $(c)/07.txt", "another text");
+    cluster.0.dir.write("it's $(c)/07.txt", "another text");
     let ran = cluster.shell("dedup-shard run r --engine slurm");
     assert_eq!(ran.code(), 2, "{}", ran.stderr());
     let stderr = ran.stderr();

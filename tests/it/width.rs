@@ -141,3 +141,30 @@ fn little_memory_gives_the_same_bytes() {
         .ok();
     }
 }
+
+#[test]
+fn a_plan_says_beforehand_that_blots_will_be_too_narrow() {
+    let dir = documents();
+    let bytes: u64 = (0..20)
+        .map(|document| dir.read(&format!("c/{document:02}.txt")).len() as u64)
+        .sum();
+    let ran = dir.shell("dedup-shard plan -o r --slots 1 --bits 16 c");
+    assert_eq!(ran.code(), 0);
+    let expected = format!(
+        "dedup-shard: r: by the size of the files, blots of 16 bits are too narrow for {},{:03} postings: expect ",
+        bytes / 6 / 1000,
+        bytes / 6 % 1000
+    );
+    let stderr = ran.stderr();
+    assert!(stderr.starts_with(&expected), "{stderr}");
+    assert!(
+        stderr.ends_with("; plan again with --bits 40\n"),
+        "{stderr}"
+    );
+    for line in [
+        "dedup-shard plan -o r2 --slots 1 c",
+        "dedup-shard plan -q -o r3 --slots 1 --bits 16 c",
+    ] {
+        assert_eq!(dir.shell(line).stderr(), "", "{line}");
+    }
+}

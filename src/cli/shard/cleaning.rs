@@ -24,7 +24,7 @@ pub struct CleaningArgs {
     /// Also write the files into OUT without what is there twice
     ///
     /// As dedup-extract clean does, with its flags.
-    #[arg(long, value_name = "OUT", conflicts_with_all = ["base", "table", "threshold", "top", "max_df", "rank", "format"])]
+    #[arg(long, value_name = "OUT", conflicts_with_all = ["base", "table", "clusters", "threshold", "top", "max_df", "rank", "format"])]
     clean: Option<PathBuf>,
     #[command(flatten)]
     rules: RuleArgs,

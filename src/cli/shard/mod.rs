@@ -2,11 +2,13 @@
 
 mod clean;
 mod cleaning;
+mod clusters;
 mod engine;
 mod export;
 mod gather;
 mod hosts;
 mod plan;
+mod plan_width;
 mod run;
 mod run_console;
 mod slurm;
@@ -130,6 +132,14 @@ const MANUAL: Manual = Manual {
             "The files that dedup-extract clean would write to clean/",
         ),
         (
+            "dedup-shard plan -o g.run --slots 4 --clusters corpus/",
+            "Also find groups of similar documents: g.run/clusters.ndjson",
+        ),
+        (
+            "dedup-shard run g.run",
+            "What dedup-extract clusters would find",
+        ),
+        (
             "dedup-shard clean my.run",
             "Leave nothing but the plan and the index",
         ),
@@ -157,10 +167,15 @@ const MANUAL: Manual = Manual {
                  manifest of IDX, as the last rename. The commit is, byte for byte, the one that dedup-index sync would have made. commit refuses \
                  an index that has changed since the plan was made; an unfinished run never changes it. A table then has the rows to delete, update \
                  and insert, as dedup-extract table --since has them.",
+                "With --table or --clusters the documents are compared on all hosts as well. For the table, count counts what pairs share in one range, \
+                 rows makes the rows of a share of the documents. For clusters, links finds which documents of a share are connected with others, \
+                 groups joins these, and members writes a share of the clusters. table and clusters put the shares together; they have the bytes of \
+                 dedup-extract table and clusters. With --base one task finds the clusters, where the index is.",
                 "With --clean OUT the run also writes the files again, without documents and passages that are there twice: what OUT gets has, \
                  byte for byte, what dedup-extract clean -o OUT would have written, and so have the files of --dropped, --cuts and --report. \
                  See CLEAN in dedup-extract(1) for what goes and what stays. The ids of the index then also tell the place of each document. \
-                 decide reads the index, and for --cut-spans and --keep FIELD all documents once more, and decides about every document. It \
+                 copies finds, for a share of the documents, which others have enough of each; not with --against. decide reads that and the \
+                 index, and for --cut-spans and --keep FIELD all documents once more, and decides about every document. It \
                  runs where the run directory is, with all cores of that machine; documents that --against names are indexed there, too. \
                  write writes the files of a slice again, on any host: a file of 16 MB or more has a slice of its own, or several, smaller ones \
                  share one, and there are 4096 slices at most. place links the written files into OUT, or copies them if OUT is on another disk \

@@ -8,14 +8,16 @@ use super::{
     },
     PROGRAM,
     cleaning::{CleaningArgs, OutputNames},
+    clusters::ClusterPlanArgs,
+    plan_width::width_warning,
 };
 use crate::{
     cluster::{
         BaseIndex, Host, MOST_RANGES, Plan, PlanOptions, TableFormat, TableOptions,
         cut_large_files, default_parts, read_owners, size, write_plan,
     },
-    commands::{BlotOptions, MaxRemove, files_to_read, scheme_of},
-    index::Manifest,
+    commands::{BlotOptions, MaxRemove, Preset, TEXT, files_to_read, scheme_of},
+    index::{Index, Manifest},
     similar::Score,
     text::{
         corpus::{self, CorpusWalk, UncutFile, WalkItem},
@@ -23,7 +25,7 @@ use crate::{
     },
 };
 use anyhow::Context;
-use clap::{Args, builder::PossibleValuesParser};
+use clap::{ArgGroup, Args, builder::PossibleValuesParser};
 use std::{
     env,
     path::{Path, PathBuf},
@@ -31,6 +33,7 @@ use std::{
 };
 
 #[derive(Args, Debug)]
+#[command(group(ArgGroup::new("results").args(["table", "clusters"]).multiple(true)))]
 pub struct PlanArgs {
     /// Print only errors, not which large files cannot be cut
     #[arg(short, long)]
@@ -45,7 +48,7 @@ pub struct PlanArgs {
     #[arg(long, value_name = "N", conflicts_with = "hosts", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     slots: Option<u32>,
     /// Cut documents, and files of many, into slices of about SIZE [default: two for each slot, 16 MB to 1 GB]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, hide_short_help = true)]
     slice_size: Option<u64>,
     /// Cut the postings of the index into N range parts, 1 to 256: these are the ranges that are worked on one by one [default: two for each slot, and more up to a power of two]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
@@ -54,10 +57,10 @@ pub struct PlanArgs {
     #[arg(long, value_name = "IDX", conflicts_with_all = ["parts", "dictionary"])]
     base: Option<PathBuf>,
     /// With --base: how many documents may be removed, as a number or a share [default: 50%]
-    #[arg(long, value_name = "N|P%", requires = "base")]
+    #[arg(long, value_name = "N|P%", requires = "base", hide_short_help = true)]
     max_remove: Option<MaxRemove>,
     /// Also keep a dictionary: how often each word occurs in each document, for dedup-extract --method gdic
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     dictionary: bool,
     /// Also make a table of the most similar documents of each, as dedup-extract table does: RUN/table.ndjson
     #[arg(long)]
@@ -79,18 +82,21 @@ pub struct PlanArgs {
         long,
         value_name = "N",
         requires = "table",
-        visible_alias = "ignore-df"
+        visible_alias = "ignore-df",
+        hide_short_help = true
     )]
     max_df: Option<u64>,
     /// Number the rows of each document in the table
-    #[arg(long, requires = "table")]
+    #[arg(long, requires = "table", hide_short_help = true)]
     rank: bool,
-    /// How to write the table
-    #[arg(long, value_name = "FORMAT", requires = "table", default_value = "ndjson", value_parser = PossibleValuesParser::new(TableFormat::NAMES.map(|(name, _)| name)))]
+    /// How to write the table and the clusters
+    #[arg(long, value_name = "FORMAT", requires = "results", default_value = "ndjson", value_parser = PossibleValuesParser::new(TableFormat::NAMES.map(|(name, _)| name)))]
     format: String,
     /// How much memory a task uses before sorted runs go to disk
     #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = parse_size)]
     memory: u64,
+    #[command(flatten)]
+    clusters: ClusterPlanArgs,
     #[command(flatten)]
     cleaning: CleaningArgs,
     #[command(flatten)]
@@ -102,19 +108,30 @@ pub struct PlanArgs {
 }
 
 impl PlanArgs {
-    fn table(&self) -> Result<Option<TableOptions>, anyhow::Error> {
-        let threshold = self.threshold.of_score(Score::Inclusion)?;
-        let format = TableFormat::NAMES
+    fn format(&self) -> TableFormat {
+        TableFormat::NAMES
             .iter()
             .find(|(name, _)| *name == self.format)
-            .map_or(TableFormat::Ndjson, |&(_, format)| format);
+            .map_or(TableFormat::Ndjson, |&(_, format)| format)
+    }
+
+    fn table(&self) -> Result<Option<TableOptions>, anyhow::Error> {
+        let threshold = self.threshold.of_score(Score::Inclusion)?;
         Ok(self.table.then_some(TableOptions {
             threshold,
             top: self.top,
             max_df: self.max_df,
-            format,
+            format: self.format(),
             rank: self.rank,
         }))
+    }
+
+    /// The preset that the index has or gets.
+    fn preset(&self) -> Result<&'static Preset, anyhow::Error> {
+        match &self.base {
+            Some(index) => Ok(Preset::of_index(&Index::open(index)?)?),
+            None => Ok(self.tokens.preset.unwrap_or(&TEXT)),
+        }
     }
 
     fn blots(&self) -> Result<BlotOptions, anyhow::Error> {
@@ -275,6 +292,7 @@ pub fn run_plan(args: &PlanArgs) -> Result<ExitCode, anyhow::Error> {
         memory: args.memory,
         skip_bad: args.input.read.skip_bad,
         table: args.table()?,
+        clusters: None,
         base: None,
         clean: None,
     };
@@ -287,6 +305,7 @@ pub fn run_plan(args: &PlanArgs) -> Result<ExitCode, anyhow::Error> {
         None => args.find_all(&mut options)?,
     };
     ensure_some_found(&found, args.base.is_some())?;
+    options.clusters = args.clusters.plan(args.preset()?, args.format())?;
     let before = args
         .base
         .as_ref()
@@ -300,6 +319,9 @@ pub fn run_plan(args: &PlanArgs) -> Result<ExitCode, anyhow::Error> {
             .for_each(|message| say(&format!("{PROGRAM}: {message}")));
     }
     let (plan, slices) = Plan::new(found, hosts, options, &before, &outputs)?;
+    if let Some(what) = width_warning(&plan).filter(|_| !args.quiet) {
+        say(&format!("{PROGRAM}: {}: {what}", args.output.display()));
+    }
     write_plan(&plan, &slices, &selection_files, &args.output)?;
     Ok(ExitCode::SUCCESS)
 }

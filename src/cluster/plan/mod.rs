@@ -12,10 +12,12 @@ mod task_list;
 
 pub use export::{EXPORTS, ExportEntry};
 pub use hosts::Host;
-pub use options::{BaseIndex, CleanPlan, PlanOptions, TableFormat, TableOptions, selection_file};
+pub use options::{
+    BaseIndex, CleanPlan, ClusterOptions, PlanOptions, TableFormat, TableOptions, selection_file,
+};
 pub use range_owners::{read_owners, write_owners};
 pub use run_directory::write_plan;
-pub use task::{GatheredFiles, MappedSlice, Task, TaskKind, TaskWork};
+pub use task::{GatheredFiles, MappedSlice, SharedIndex, Task, TaskKind, TaskWork};
 
 use crate::{
     base::{
@@ -42,8 +44,9 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// The name of the plan in the directory of a run.
 pub const PLAN_FILE: &str = "plan.json";
-/// 1 had command lines instead of typed tasks, 2 always had hosts, and whole files only.
-const VERSION: u32 = 3;
+/// 1 had command lines instead of typed tasks, 2 always had hosts, and whole files only, 3 decided in
+/// one task which documents go.
+const VERSION: u32 = 4;
 /// Ranges for each slot, unless the user says otherwise.
 const RANGES_PER_SLOT: u32 = 2;
 /// A range has at least one of the 256 buckets.
@@ -323,7 +326,7 @@ mod tests {
         assert_eq!(slices.len(), 1);
         let read = Plan::parse(plan.to_json().as_bytes()).unwrap();
         assert_eq!(read.to_json(), plan.to_json());
-        let older = plan.to_json().replace("\"version\": 3", "\"version\": 1");
+        let older = plan.to_json().replace("\"version\": 4", "\"version\": 1");
         let what = Plan::parse(older.as_bytes()).unwrap_err();
         assert!(
             what.contains("version 1") && what.contains("make the plan again"),

@@ -9,9 +9,10 @@ use crate::{
         parallel::Limits,
     },
     blot::select,
-    commands::{BlotOptions, CleanRules, MaxRemove, RowFormat, Settings},
+    commands::{BlotOptions, CleanRules, Extract, ExtractOptions, MaxRemove, RowFormat, Settings},
     index::Resources,
     report::Format,
+    similar::{CommonTextRule, KeepRule, Score},
     text::{corpus, stream::Form},
 };
 use serde::{Deserialize, Serialize};
@@ -54,6 +55,9 @@ pub struct PlanOptions {
     /// Also make a table of the most similar documents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub table: Option<TableOptions>,
+    /// Also find groups of documents that are connected by pairs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clusters: Option<ClusterOptions>,
     /// The existing index to bring up to date; none to make a new one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<BaseIndex>,
@@ -123,7 +127,23 @@ pub struct TableOptions {
     pub rank: bool,
 }
 
-/// The format of the table.
+/// How clusters are made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ClusterOptions {
+    /// How similarity is computed.
+    pub score: Score,
+    /// The least score of a pair.
+    #[serde(with = "exact_number")]
+    pub threshold: f64,
+    /// Which text is too common to count.
+    pub common: CommonTextRule,
+    /// Which document of a cluster stays.
+    pub keep: KeepRule,
+    /// The format of the clusters.
+    pub format: TableFormat,
+}
+
+/// The format of the table and of the clusters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TableFormat {
@@ -144,6 +164,13 @@ impl TableFormat {
             Self::Tsv => "tsv",
         }
     }
+
+    fn sink(self) -> Format {
+        match self {
+            Self::Ndjson => Format::Ndjson,
+            Self::Tsv => Format::Tsv,
+        }
+    }
 }
 
 impl TableOptions {
@@ -154,13 +181,30 @@ impl TableOptions {
 
     /// How rows are written.
     pub fn row_format(&self) -> RowFormat {
-        let format = match self.format {
-            TableFormat::Ndjson => Format::Ndjson,
-            TableFormat::Tsv => Format::Tsv,
-        };
         RowFormat {
-            format,
+            format: self.format.sink(),
             ranks: self.rank,
+        }
+    }
+}
+
+impl ClusterOptions {
+    /// The name of the file of clusters below the run's directory.
+    pub fn file_name(&self) -> String {
+        format!("clusters.{}", self.format.name())
+    }
+
+    /// What the tasks of clusters look for, with this much memory.
+    pub fn extraction(&self, memory_bytes: u64) -> ExtractOptions {
+        ExtractOptions {
+            what: Extract::Clusters {
+                keep: self.keep,
+                format: self.format.sink(),
+            },
+            score: self.score,
+            threshold: self.threshold,
+            common: self.common,
+            limits: Limits::new(1, memory_bytes),
         }
     }
 }
@@ -292,6 +336,7 @@ impl PlanOptions {
             memory: 1,
             skip_bad: false,
             table: None,
+            clusters: None,
             base: None,
             clean: None,
         }

@@ -1,6 +1,6 @@
 //! A task: what it does, what it reads, what it writes.
 
-use super::options::TableOptions;
+use super::options::{ClusterOptions, TableOptions};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -30,6 +30,18 @@ pub enum TaskKind {
     Rows,
     /// Puts the rows together to the table, or makes it where the index is.
     Table,
+    /// Takes over from sets how many blots each has, or counts them in the index.
+    Uses,
+    /// Finds the links of a share of the documents, which connect clusters.
+    Links,
+    /// Joins the links of all shares to groups.
+    Groups,
+    /// Writes the clusters of a share of the groups.
+    Members,
+    /// Puts the clusters of all shares together, or finds them where the index is.
+    Clusters,
+    /// Finds, for a share of the documents, which others have enough of each.
+    Copies,
     /// Decides what becomes of each document.
     Decide,
     /// Writes the files of one slice again.
@@ -42,7 +54,7 @@ pub enum TaskKind {
 
 impl TaskKind {
     /// All kinds, in order.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 21] = [
         Self::Base,
         Self::Map,
         Self::Number,
@@ -54,6 +66,12 @@ impl TaskKind {
         Self::Count,
         Self::Rows,
         Self::Table,
+        Self::Uses,
+        Self::Links,
+        Self::Groups,
+        Self::Members,
+        Self::Clusters,
+        Self::Copies,
         Self::Decide,
         Self::Write,
         Self::Place,
@@ -74,6 +92,12 @@ impl TaskKind {
             Self::Count => "count",
             Self::Rows => "rows",
             Self::Table => "table",
+            Self::Uses => "uses",
+            Self::Links => "links",
+            Self::Groups => "groups",
+            Self::Members => "members",
+            Self::Clusters => "clusters",
+            Self::Copies => "copies",
             Self::Decide => "decide",
             Self::Write => "write",
             Self::Place => "place",
@@ -85,7 +109,7 @@ impl TaskKind {
     pub fn is_result(self) -> bool {
         matches!(
             self,
-            Self::Gather | Self::Table | Self::Place | Self::Commit
+            Self::Gather | Self::Table | Self::Clusters | Self::Place | Self::Commit
         )
     }
 
@@ -94,10 +118,20 @@ impl TaskKind {
         (!self.is_result()).then(|| self.name())
     }
 
+    /// Whether its output is one file, which appears when it is complete, and has no record.
+    pub fn is_one_file(self) -> bool {
+        matches!(self, Self::Table | Self::Clusters)
+    }
+
     /// Whether it reads a little of every slice or range, so that it runs where the run directory
     /// is.
     pub fn is_central(self) -> bool {
-        !self.is_of_slice() && !matches!(self, Self::Reduce | Self::Part | Self::Count | Self::Rows)
+        let is_of_range = matches!(self, Self::Reduce | Self::Part | Self::Count);
+        let is_of_share = matches!(
+            self,
+            Self::Rows | Self::Links | Self::Members | Self::Copies
+        );
+        !self.is_of_slice() && !is_of_range && !is_of_share
     }
 
     /// Whether it reads the documents of one slice, which its first input lists.
@@ -249,10 +283,62 @@ pub enum TaskWork {
         /// Write only what changed since this generation.
         since: Option<u64>,
     },
+    /// Writes how many blots each set of the index has. Only parts tell, which shares do not need.
+    Uses {
+        /// The index that was gathered.
+        index: String,
+        /// A file that has it already, unless intermediate outputs were removed.
+        known: String,
+    },
+    /// Finds the links of a share of the documents.
+    Links {
+        /// The index.
+        of: SharedIndex,
+        /// The number of shares.
+        shares: usize,
+        /// How clusters are made.
+        options: ClusterOptions,
+    },
+    /// Joins the links of all shares.
+    Groups {
+        /// The links of all shares, in order.
+        links: Vec<String>,
+    },
+    /// Writes the clusters of a share of the groups.
+    Members {
+        /// The index.
+        of: SharedIndex,
+        /// The joined links.
+        groups: String,
+        /// The number of shares.
+        shares: usize,
+        /// How clusters are made.
+        options: ClusterOptions,
+    },
+    /// Writes the clusters.
+    Clusters {
+        /// The index that was gathered.
+        index: String,
+        /// The clusters of all shares, in order; if empty, they are found in the index.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        members: Vec<String>,
+        /// How clusters are made.
+        options: ClusterOptions,
+    },
+    /// Finds, for a share of the documents, which others have enough of each.
+    Copies {
+        /// The index.
+        of: SharedIndex,
+        /// The number of shares.
+        shares: usize,
+    },
     /// Decides what becomes of each document.
     Decide {
         /// The index that was gathered.
         index: String,
+        /// The copies of all shares, in order; if empty, they are found here.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        copies: Vec<String>,
         /// The slices, in order.
         slices: Vec<String>,
     },
@@ -292,6 +378,27 @@ pub struct MappedSlice {
     pub output: String,
 }
 
+/// The files of a new index by which its documents are compared in shares.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SharedIndex {
+    /// The index, of which only `files` need be there.
+    pub index: String,
+    /// The files of the index that are needed.
+    pub files: Vec<String>,
+    /// How many blots each set of the index has.
+    pub uses: String,
+}
+
+impl SharedIndex {
+    fn inputs(&self) -> Vec<String> {
+        let files = self.files.iter();
+        files
+            .map(|file| format!("{}/{file}", self.index))
+            .chain([self.uses.clone()])
+            .collect()
+    }
+}
+
 /// The files that an index is put together from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GatheredFiles {
@@ -322,6 +429,12 @@ impl TaskWork {
             Self::Count { .. } => TaskKind::Count,
             Self::Rows { .. } => TaskKind::Rows,
             Self::Table { .. } => TaskKind::Table,
+            Self::Uses { .. } => TaskKind::Uses,
+            Self::Links { .. } => TaskKind::Links,
+            Self::Groups { .. } => TaskKind::Groups,
+            Self::Members { .. } => TaskKind::Members,
+            Self::Clusters { .. } => TaskKind::Clusters,
+            Self::Copies { .. } => TaskKind::Copies,
             Self::Decide { .. } => TaskKind::Decide,
             Self::Write { .. } => TaskKind::Write,
             Self::Place { .. } => TaskKind::Place,
@@ -379,7 +492,17 @@ impl TaskWork {
                 counts,
                 ..
             } => [&rows[..], counts, &[manifest_of(index)]].concat(),
-            Self::Decide { index, slices } => [&[manifest_of(index)], &slices[..]].concat(),
+            Self::Uses { index, .. } => vec![manifest_of(index)],
+            Self::Links { of, .. } => of.inputs(),
+            Self::Groups { links } => links.clone(),
+            Self::Members { of, groups, .. } => [of.inputs(), vec![groups.clone()]].concat(),
+            Self::Clusters { index, members, .. } => [&members[..], &[manifest_of(index)]].concat(),
+            Self::Copies { of, .. } => of.inputs(),
+            Self::Decide {
+                index,
+                copies,
+                slices,
+            } => [&[manifest_of(index)], &copies[..], slices].concat(),
             Self::Write { slice, fates } => vec![slice.clone(), fates.clone()],
             Self::Place {
                 decided,
@@ -427,7 +550,7 @@ impl Task {
     pub fn marker(&self) -> PathBuf {
         let output = Path::new(&self.output);
         match self.kind() {
-            TaskKind::Table => output.to_owned(),
+            kind if kind.is_one_file() => output.to_owned(),
             TaskKind::Gather | TaskKind::Base => output.join("manifest.json"),
             TaskKind::Ranges => output.join("000/manifest.json"),
             _ => output.join(crate::commands::BUILD_RECORD),

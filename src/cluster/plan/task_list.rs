@@ -2,16 +2,20 @@
 
 use super::{
     PlannedSlice,
-    options::{BaseIndex, PlanOptions, TableOptions, selection_file},
-    task::{GatheredFiles, MappedSlice, Task, TaskKind, TaskWork},
+    options::{BaseIndex, CleanPlan, ClusterOptions, PlanOptions, TableOptions, selection_file},
+    task::{GatheredFiles, MappedSlice, SharedIndex, Task, TaskKind, TaskWork},
 };
 use crate::{
-    base::{ids::PartNo, num::ToU64},
+    base::{
+        ids::PartNo,
+        num::{ToU64, ToUsize},
+    },
     commands::range_name,
     index::{DOCUMENTS, Manifest, PART, SETS},
 };
 
 const INDEX: &str = "index";
+const USES: &str = "uses";
 
 /// Lists the tasks for these slices.
 pub(super) fn list_tasks(
@@ -37,7 +41,8 @@ pub(super) fn list_tasks(
         .chain((0..ranges).map(|range| list.part(range)))
         .chain([list.gather()])
         .chain(options.table.iter().flat_map(|table| list.table(table)))
-        .chain(options.clean.iter().flat_map(|_| list.clean()))
+        .chain(options.clusters.iter().flat_map(|of| list.clusters(of)))
+        .chain(options.clean.iter().flat_map(|clean| list.clean(clean)))
         .chain(commit)
         .collect()
 }
@@ -246,12 +251,84 @@ impl TaskList<'_> {
         self.of_range(work, share)
     }
 
+    /// How many tasks compare a share of the documents each. Each reads all sets, so there are no
+    /// more than slots.
+    fn shares(&self) -> usize {
+        self.ranges.min(self.options.slots.to_usize()).max(1)
+    }
+
+    /// The task that shares need besides the index.
+    fn uses(&self) -> Task {
+        let work = TaskWork::Uses {
+            index: INDEX.to_owned(),
+            known: format!("{}/{USES}", TaskKind::Sets.name()),
+        };
+        self.central(work, TaskKind::Uses.name())
+    }
+
+    /// The tasks from the index to the clusters.
+    fn clusters(&self, options: &ClusterOptions) -> Vec<Task> {
+        // An index of several segments has no sets of the whole that shares could read.
+        let shares = if self.has_base() { 0 } else { self.shares() };
+        let links: Vec<Task> = (0..shares)
+            .map(|share| {
+                let (of, options) = (shared_index(), options.clone());
+                self.of_range(
+                    TaskWork::Links {
+                        of,
+                        shares,
+                        options,
+                    },
+                    share,
+                )
+            })
+            .collect();
+        let file = |task: &Task, name: &str| format!("{}/{name}", task.output);
+        let groups = TaskWork::Groups {
+            links: links.iter().map(|task| file(task, "links")).collect(),
+        };
+        let members: Vec<Task> = (0..shares)
+            .map(|share| {
+                let work = TaskWork::Members {
+                    of: shared_index(),
+                    groups: "groups/links".to_owned(),
+                    shares,
+                    options: options.clone(),
+                };
+                self.of_range(work, share)
+            })
+            .collect();
+        let clusters = TaskWork::Clusters {
+            index: INDEX.to_owned(),
+            members: members.iter().map(|task| file(task, "members")).collect(),
+            options: options.clone(),
+        };
+        let groups = (shares > 0).then(|| self.central(groups, TaskKind::Groups.name()));
+        let uses = (shares > 0).then(|| self.uses());
+        uses.into_iter()
+            .chain(links)
+            .chain(groups)
+            .chain(members)
+            .chain([self.central(clusters, &options.file_name())])
+            .collect()
+    }
+
     /// The tasks from the index to the cleaned files.
-    fn clean(&self) -> Vec<Task> {
+    fn clean(&self, options: &CleanPlan) -> Vec<Task> {
+        let copies: Vec<Task> = (0..self.shares_of_copies(options))
+            .map(|share| {
+                let (of, shares) = (shared_index(), self.shares());
+                self.of_range(TaskWork::Copies { of, shares }, share)
+            })
+            .collect();
         let decided = TaskKind::Decide.name();
         let slices: Vec<String> = self.slices.iter().map(|slice| slice.file.clone()).collect();
         let decide = TaskWork::Decide {
             index: INDEX.to_owned(),
+            copies: copies
+                .iter()
+                .map(|task| format!("{}/copies", task.output))
+                .collect(),
             slices: slices.clone(),
         };
         let write = |number: usize| {
@@ -273,11 +350,24 @@ impl TaskList<'_> {
             slices,
             written: (0..self.slices.len()).map(write_output).collect(),
         };
-        [self.central(decide, decided)]
-            .into_iter()
+        let uses = (!copies.is_empty()).then(|| self.uses());
+        uses.into_iter()
+            .chain(copies)
+            .chain([self.central(decide, decided)])
             .chain((0..self.slices.len()).map(write))
             .chain([self.central(place, TaskKind::Place.name())])
             .collect()
+    }
+
+    /// How many tasks find copies: none where only documents that are the same go. Other collections
+    /// are not in the index, so documents are compared with them where all collections are.
+    fn shares_of_copies(&self, options: &CleanPlan) -> usize {
+        let has_others = !options.against.is_empty() || !options.against_documents.is_empty();
+        if options.rules.levels.near && !has_others {
+            self.shares()
+        } else {
+            0
+        }
     }
 
     fn commit(&self) -> Task {
@@ -293,12 +383,24 @@ impl TaskList<'_> {
 /// The files of a new index that counting in a range needs.
 fn files_of_range(range: usize) -> Vec<String> {
     let segment = Manifest::segment_name(1);
-    vec![
-        "manifest.json".to_owned(),
-        DOCUMENTS.file_name(&segment),
-        SETS.file_name(&segment),
-        PART.range_file_name(&segment, PartNo::from_index(range)),
-    ]
+    let part = PART.range_file_name(&segment, PartNo::from_index(range));
+    let mut files = shared_index().files;
+    files.push(part);
+    files
+}
+
+/// A new index, and its files that comparing a share of the documents needs.
+fn shared_index() -> SharedIndex {
+    let segment = Manifest::segment_name(1);
+    SharedIndex {
+        index: INDEX.to_owned(),
+        files: vec![
+            "manifest.json".to_owned(),
+            DOCUMENTS.file_name(&segment),
+            SETS.file_name(&segment),
+        ],
+        uses: format!("{}/{USES}", TaskKind::Uses.name()),
+    }
 }
 
 fn map_output(slice: usize) -> String {

@@ -8,12 +8,13 @@ use crate::{
         num::ToU64,
         parallel::Limits,
         setting::Setting,
+        share::Share,
     },
-    cluster::plan::{CleanPlan, Plan, PlanOptions, fates_name},
+    cluster::plan::{CleanPlan, Plan, PlanOptions, SharedIndex, fates_name},
     commands::{
         BuildOptions, BuildRecord, CleanAccount, CleanOptions, CleanRecords, Cleaned, Collection,
         LeaveOut, NoObserver, Observer, Settings, Shard, ShardList, ShardWriter, SliceFates,
-        SliceShard, StepOptions, WrittenShards, build, decide_fates, split_fates,
+        SliceShard, StepOptions, WrittenShards, build, decide_fates, find_copies, split_fates,
     },
     index::{Index, Resources},
     report::PackedRecords,
@@ -33,6 +34,8 @@ use std::{
 const ACCOUNT: &str = "account.json";
 const DROPPED: &str = "dropped";
 const CUTS: &str = "cuts";
+/// The file of a copies task.
+const COPIES: &str = "copies";
 /// Files of the decide task while it runs.
 const FATES: &str = "fates";
 const AGAINST: &str = "against";
@@ -93,11 +96,29 @@ impl<'a> Cleaning<'a> {
         Err(Error::damaged(Place::path(&path), what))
     }
 
+    /// Finds, for a share of the documents, which others have enough of each.
+    pub fn copies(
+        &self,
+        step: &StepOptions,
+        of: &SharedIndex,
+        share: Share,
+        output: &Path,
+    ) -> Result<()> {
+        // No part is needed.
+        let index = Index::open_range(&self.run.join(&of.index), 0..0, None)?;
+        let (rules, limits) = (&self.clean.rules, Limits::new(1, self.options().memory));
+        let uses = self.run.join(&of.uses);
+        step.make(output, |directory| {
+            find_copies(rules, limits, &index, &uses, share, &directory.join(COPIES))
+        })
+    }
+
     /// Decides what becomes of each document. It runs alone, so it uses all cores.
     pub fn decide(
         &self,
         step: &StepOptions,
         index: &Path,
+        copies: &[PathBuf],
         slices: &[String],
         output: &Path,
     ) -> Result<()> {
@@ -134,6 +155,7 @@ impl<'a> Cleaning<'a> {
                 settings: &self.settings(reading),
                 against: &against,
                 given: self.clean.against.len(),
+                copies,
             };
             let fates = beside.join(FATES);
             let mut cleaned = self.decide_fates(&collection, &fates, beside)?;

@@ -2,22 +2,25 @@
 
 use crate::cluster::{
     engines::Verdict,
-    plan::{Plan, PlanOptions, TableOptions, Task, TaskWork, write_owners},
+    plan::{
+        ClusterOptions, Plan, PlanOptions, SharedIndex, TableOptions, Task, TaskWork, write_owners,
+    },
     run::cleaning::Cleaning,
     run::gather::{gather_index, number_changes, write_input},
-    run::output_state::{OutputState, output_state, prepare},
+    run::output_state::{OutputState, has_file, output_state, prepare},
 };
 use crate::{
     base::{
         error::{Error, Result},
-        files::{self, durable},
+        files::{self, TempDir, durable},
         parallel::Limits,
+        share::Share,
     },
     commands::{
-        BuildOptions, CountRange, Extract, ExtractOptions, LeaveOut, NoObserver, RunsOptions,
-        StepOptions, TableShare, build_runs, commit_staged, count_range, extract_counted,
-        extract_counted_share, extract_without, finish_part, join_sets, number_documents,
-        reduce_range, stage_base, stage_ranges,
+        BuildOptions, ClusterShare, CountRange, Extract, ExtractOptions, LeaveOut, NoObserver,
+        RunsOptions, StepOptions, build_runs, commit_staged, count_range, extract_counted,
+        extract_counted_share, extract_without, finish_part, join_cluster_links, join_sets,
+        number_documents, reduce_range, stage_base, stage_ranges, write_set_uses,
     },
     index::{Index, SegmentFiles},
     similar::Score,
@@ -61,7 +64,9 @@ impl TaskError {
 ///
 /// `copies`: where copies of its documents are, if they were sent to this machine. May change the
 /// working directory of the process, as relative paths of documents start where the plan was made.
+/// Limits the memory of the process, see [`files::limit_large_blocks`].
 pub fn run_task(plan: &Plan, task: &Task, run: &Path, copies: Option<&Path>) -> Verdict {
+    files::limit_large_blocks(plan.options.memory, &TempDir(None));
     let execution = TaskExecution {
         plan,
         task,
@@ -202,7 +207,7 @@ impl TaskExecution<'_> {
                 options,
                 ..
             } => self.rows(index, counts, options),
-            TaskWork::Table { rows, .. } if !rows.is_empty() => self.join_rows(rows),
+            TaskWork::Table { rows, .. } if !rows.is_empty() => self.join_files(rows),
             TaskWork::Table {
                 index,
                 counts,
@@ -210,9 +215,42 @@ impl TaskExecution<'_> {
                 since,
                 ..
             } => self.table(index, counts, options, *since),
-            TaskWork::Decide { index, slices } => {
+            TaskWork::Uses { index, known } => {
+                let is_known = has_file(self.plan, known, self.run);
+                let known = is_known.then(|| self.path(known));
+                write_set_uses(&step, &self.path(index), known.as_deref(), &output)
+            }
+            TaskWork::Links {
+                of,
+                shares,
+                options,
+            } => self.links(of, *shares, options),
+            TaskWork::Groups { links } => step.make(&output, |directory| {
+                join_cluster_links(&self.paths(links), &directory.join(LINKS))
+            }),
+            TaskWork::Members {
+                of,
+                groups,
+                shares,
+                options,
+            } => self.members(of, groups, *shares, options),
+            TaskWork::Clusters { members, .. } if !members.is_empty() => self.join_files(members),
+            TaskWork::Clusters { index, options, .. } => {
+                let options = options.extraction(self.options().memory);
+                self.extract(index, &options)
+            }
+            TaskWork::Copies { of, shares } => {
+                let share = self.share_of(*shares);
+                self.cleaning()?.copies(&step, of, share, &output)
+            }
+            TaskWork::Decide {
+                index,
+                copies,
+                slices,
+            } => {
+                let (index, copies) = (self.path(index), self.paths(copies));
                 self.cleaning()?
-                    .decide(&step, &self.path(index), slices, &output)
+                    .decide(&step, &index, &copies, slices, &output)
             }
             TaskWork::Write { slice, fates } => self.cleaning()?.write(
                 &step,
@@ -231,6 +269,14 @@ impl TaskExecution<'_> {
             TaskWork::Commit {
                 gathered, known, ..
             } => self.commit(gathered, known),
+        }
+    }
+
+    /// The share of the task, of this number of shares.
+    fn share_of(&self, shares: usize) -> Share {
+        Share {
+            number: self.task.number,
+            of: shares,
         }
     }
 
@@ -255,30 +301,74 @@ impl TaskExecution<'_> {
 
     /// Writes the rows of a share of the documents.
     fn rows(&self, index: &str, counts: &[String], options: &TableOptions) -> Result<()> {
-        let number = self.task.number;
-        let buckets = self.plan.ranges[number].buckets();
+        let buckets = self.plan.ranges[self.task.number].buckets();
         let index = Index::open_range(&self.path(index), buckets, None)?;
         let options = extract_options(options, None, self.options().memory);
-        let share = TableShare {
-            number,
-            of: self.plan.ranges.len(),
-        };
+        let share = self.share_of(self.plan.ranges.len());
+        let counts = self.paths(counts);
+        self.make_file(ROWS, |out| {
+            extract_counted_share(&options, &counts, share, &index, out, &mut |_, _| ())
+        })
+    }
+
+    /// Finds the links of a share of the documents.
+    fn links(&self, of: &SharedIndex, shares: usize, options: &ClusterOptions) -> Result<()> {
+        self.with_cluster_share(of, shares, options, |share| {
+            let find = |directory: &Path| share.find_links(&directory.join(LINKS));
+            self.step().make(&self.output(), find)
+        })
+    }
+
+    /// Writes the clusters of a share.
+    fn members(
+        &self,
+        of: &SharedIndex,
+        groups: &str,
+        shares: usize,
+        options: &ClusterOptions,
+    ) -> Result<()> {
+        self.with_cluster_share(of, shares, options, |share| {
+            self.make_file(MEMBERS, |out| share.write(&self.path(groups), out))
+        })
+    }
+
+    fn with_cluster_share(
+        &self,
+        of: &SharedIndex,
+        shares: usize,
+        options: &ClusterOptions,
+        work: impl FnOnce(&ClusterShare<'_>) -> Result<()>,
+    ) -> Result<()> {
+        work(&ClusterShare {
+            options: &options.extraction(self.options().memory),
+            share: self.share_of(shares),
+            // No part is needed.
+            index: &Index::open_range(&self.path(&of.index), 0..0, None)?,
+            uses: &self.path(&of.uses),
+        })
+    }
+
+    /// Makes an output that is one file of text in a directory.
+    fn make_file(
+        &self,
+        name: &str,
+        write: impl FnOnce(&mut BufWriter<File>) -> Result<()>,
+    ) -> Result<()> {
         self.step().make_plain(&self.output(), |beside| {
-            let path = beside.join(ROWS);
+            let path = beside.join(name);
             let failed = |error| Error::io(path.display(), error);
             let file = File::create(&path).map_err(failed)?;
             let mut out = BufWriter::with_capacity(BUFFER_BYTES, file);
-            let counts = self.paths(counts);
-            extract_counted_share(&options, &counts, share, &index, &mut out, &mut |_, _| ())?;
+            write(&mut out)?;
             out.flush().map_err(failed)?;
             Ok(Vec::new())
         })
     }
 
-    /// Puts the rows of all shares together.
-    fn join_rows(&self, rows: &[String]) -> Result<()> {
+    /// Puts the rows or clusters of all shares together.
+    fn join_files(&self, files: &[String]) -> Result<()> {
         write_atomically(&self.output(), |out| {
-            for path in self.paths(rows) {
+            for path in self.paths(files) {
                 let failed = |error| Error::io(path.display(), error);
                 let mut file = File::open(&path).map_err(failed)?;
                 io::copy(&mut file, out).map_err(failed)?;
@@ -294,22 +384,22 @@ impl TaskExecution<'_> {
         options: &TableOptions,
         since: Option<u64>,
     ) -> Result<()> {
-        let index = Index::open_whole(&self.path(index))?;
         let options = extract_options(options, since, self.options().memory);
+        if counts.is_empty() {
+            return self.extract(index, &options);
+        }
+        let index = Index::open_whole(&self.path(index))?;
         write_atomically(&self.output(), |out| {
-            if counts.is_empty() {
-                extract_without(
-                    &options,
-                    &LeaveOut::default(),
-                    &index,
-                    out,
-                    &mut NoObserver,
-                    &mut |_, _| (),
-                )
-                .map(drop)
-            } else {
-                extract_counted(&options, &self.paths(counts), &index, out, &mut |_, _| ())
-            }
+            extract_counted(&options, &self.paths(counts), &index, out, &mut |_, _| ())
+        })
+    }
+
+    /// Writes what is found in the index alone.
+    fn extract(&self, index: &str, options: &ExtractOptions) -> Result<()> {
+        let index = Index::open_whole(&self.path(index))?;
+        let (leave_out, observer) = (LeaveOut::default(), &mut NoObserver);
+        write_atomically(&self.output(), |out| {
+            extract_without(options, &leave_out, &index, out, observer, &mut |_, _| ()).map(drop)
         })
     }
 
@@ -350,8 +440,10 @@ fn extract_options(table: &TableOptions, since: Option<u64>, memory_bytes: u64) 
     }
 }
 
-/// The file of a share of the table.
+/// The files of shares.
 const ROWS: &str = "rows";
+const LINKS: &str = "links";
+const MEMBERS: &str = "members";
 
 /// Many small records make few large writes.
 const BUFFER_BYTES: usize = 1 << 18;

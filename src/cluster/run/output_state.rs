@@ -96,14 +96,14 @@ pub fn unfinished_tasks<'p>(plan: &'p Plan, run: &Path) -> Vec<&'p Task> {
 }
 
 /// Visits the last tasks first, and tells `look` of each whether it is needed. After a commit only
-/// the table may still be needed.
+/// the table and the clusters may still be needed.
 fn backwards(plan: &Plan, look: impl Fn(&Task, bool) -> OutputState) -> Vec<(&Task, OutputState)> {
     let (mut states, mut is_needed, mut is_committed) =
         (Vec::with_capacity(plan.tasks.len()), true, false);
     for task in plan.tasks.iter().rev() {
-        let is_excused = is_committed && task.kind() != TaskKind::Table;
+        let is_excused = is_committed && !task.kind().is_one_file();
         let found = look(task, (is_needed || task.kind().is_result()) && !is_excused);
-        is_committed &= task.kind() != TaskKind::Table || found == OutputState::Done;
+        is_committed &= !task.kind().is_one_file() || found == OutputState::Done;
         if task.kind().is_result() {
             is_needed = found != OutputState::Done;
         }
@@ -146,8 +146,7 @@ fn ensure_made(plan: &Plan, task: &Task, output: &Path) -> Result<()> {
         };
         return plan.ranges.iter().enumerate().try_for_each(open);
     }
-    // A table appears when it is complete, and has no record.
-    if task.kind() == TaskKind::Table {
+    if task.kind().is_one_file() {
         return Ok(());
     }
     // The files that it placed are elsewhere: without their directory it has to run again.

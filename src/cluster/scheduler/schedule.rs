@@ -9,7 +9,7 @@ use super::{
     machines::Inventory,
     scheduled_task::{Assignment, Contact, MachineState, Requirement, ScheduledTask, maker_of},
 };
-use crate::cluster::plan::{Plan, Task, TaskKind};
+use crate::cluster::plan::{Plan, Task};
 use std::{
     collections::{BTreeSet, HashMap},
     time::{Duration, Instant},
@@ -144,9 +144,7 @@ impl Schedule {
             outputs: plan.tasks.iter().map(|task| task.output.clone()).collect(),
             made: vec![BTreeSet::new(); jobs.len()],
             results: (0..jobs.len())
-                .filter(|task| {
-                    !needed.contains(task) || plan.tasks[*task].kind() == TaskKind::Table
-                })
+                .filter(|task| !needed.contains(task) || plan.tasks[*task].kind().is_one_file())
                 .collect(),
             jobs,
             states: machines

@@ -3,11 +3,14 @@
 use super::{
     Client, ErrorCause, HostStore, Link, Peer, TransferError, connect_patiently, host_store::remove,
 };
-use crate::cluster::remote::{Address, RemoteCommand, Transport};
+use crate::{
+    base::parallel::lock,
+    cluster::remote::{Address, RemoteCommand, Transport},
+};
 use std::{
     collections::HashMap,
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicU32},
+    sync::{Arc, Mutex, atomic::AtomicU32},
     time::Duration,
 };
 
@@ -28,10 +31,6 @@ struct PeerLink {
     link: Mutex<Option<Link>>,
     /// One transfer at a time.
     client: Mutex<Option<Client>>,
-}
-
-fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Peers {

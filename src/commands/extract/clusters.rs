@@ -2,12 +2,12 @@
 
 use super::{put, rows::is_estimate};
 use crate::{
-    base::{error::Result, ids::DocNo},
+    base::{error::Result, ids::DocNo, num::ToU64, share::Share},
     report::{
         DocumentIds, Format, Sink,
         records::{ClusterRecord, ClusterRow, DroppedMember},
     },
-    similar::{Cluster, Discovery, KeepRule, clusters},
+    similar::{Cluster, ClusterLinks, Discovery, KeepRule, clusters, trace_clusters},
 };
 use std::io::Write;
 
@@ -18,32 +18,70 @@ pub fn write_clusters(
     format: Format,
     out: &mut impl Write,
 ) -> Result<()> {
-    let writer = ClusterWriter {
-        discovery,
-        ids: DocumentIds::read(discovery.view)?,
-    };
-    let mut lines = Vec::new();
-    format.put_head(&writer.row_shape(), &mut lines)?;
-    put(out, &lines)?;
-    let mut number = 0;
-    clusters(discovery, keep, |cluster| {
-        number += 1;
-        lines.clear();
-        if format.is_table() {
-            writer.put_rows(number, &cluster, format, &mut lines)?;
-        } else {
-            format.put_record(&writer.record(number, &cluster), &mut lines)?;
-        }
-        put(out, &lines)
+    let mut writer = ClusterWriter::new(discovery, format)?;
+    writer.put_head(out)?;
+    clusters(discovery, keep, |cluster| writer.write(&cluster, out))
+}
+
+/// Writes a share of the clusters, which all links together connect: all shares in order are what
+/// [`write_clusters`] writes.
+pub fn write_share(
+    discovery: &Discovery<'_>,
+    links: ClusterLinks,
+    share: Share,
+    keep: KeepRule,
+    format: Format,
+    out: &mut impl Write,
+) -> Result<()> {
+    let groups = links.groups();
+    let members = |group: usize| groups.get(group).len().to_u64();
+    let own = share.of_weights((0..groups.len()).map(members));
+    let mut writer = ClusterWriter::new(discovery, format)?;
+    writer.written = own.start.to_u64();
+    if share.number == 0 {
+        writer.put_head(out)?;
+    }
+    trace_clusters(discovery, &groups, own, keep, |cluster| {
+        writer.write(&cluster, out)
     })
 }
 
 struct ClusterWriter<'d> {
     discovery: &'d Discovery<'d>,
     ids: DocumentIds,
+    format: Format,
+    /// The number of clusters before the next one.
+    written: u64,
 }
 
-impl ClusterWriter<'_> {
+impl<'d> ClusterWriter<'d> {
+    fn new(discovery: &'d Discovery<'d>, format: Format) -> Result<Self> {
+        Ok(Self {
+            discovery,
+            ids: DocumentIds::read(discovery.view)?,
+            format,
+            written: 0,
+        })
+    }
+
+    fn put_head(&self, out: &mut impl Write) -> Result<()> {
+        let mut head = Vec::new();
+        self.format.put_head(&self.row_shape(), &mut head)?;
+        put(out, &head)
+    }
+
+    fn write(&mut self, cluster: &Cluster, out: &mut impl Write) -> Result<()> {
+        self.written += 1;
+        let mut lines = Vec::new();
+        if self.format.is_table() {
+            self.put_rows(self.written, cluster, self.format, &mut lines)?;
+        } else {
+            let record = self.record(self.written, cluster);
+            self.format.put_record(&record, &mut lines)?;
+        }
+        put(out, &lines)
+    }
+
     fn id(&self, document: DocNo) -> &str {
         self.ids.get(document)
     }

@@ -56,6 +56,9 @@ fn table(account: &CleanAccount) -> Vec<String> {
         .collect()
 }
 
+/// Of the largest groups, how many the summary names; `--report` has more.
+const GROUPS_SHOWN: usize = 3;
+
 fn remarks(account: &CleanAccount) -> Vec<String> {
     let cleaned = &account.cleaned;
     let mut lines = Vec::new();
@@ -67,7 +70,12 @@ fn remarks(account: &CleanAccount) -> Vec<String> {
         let group = |(id, dropped): &(String, u64)| {
             format!("'{}' ({})", id.escape_debug(), HumanCount(*dropped))
         };
-        let groups: Vec<_> = cleaned.largest.iter().map(group).collect();
+        let groups: Vec<_> = cleaned
+            .largest
+            .iter()
+            .take(GROUPS_SHOWN)
+            .map(group)
+            .collect();
         lines.push(format!("largest groups: {}", groups.join(", ")));
     }
     if account.other_records > 0 {

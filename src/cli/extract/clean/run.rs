@@ -275,6 +275,7 @@ impl CleanArgs {
             settings: &input.settings,
             against: &indexes.against,
             given: input.against_indexes.len(),
+            copies: &[],
         };
         let open = |path: &Option<PathBuf>| path.as_deref().map(RecordFile::open).transpose();
         let (mut dropped, mut cuts) = (open(&self.rules.dropped)?, open(&self.rules.cuts)?);

@@ -1,6 +1,7 @@
 //! A host of a run and the connection to its worker. It carries a conversation for each slot, one
 //! for what the host receives, and one for what it sends.
 
+use crate::base::parallel::lock;
 use crate::cluster::{
     engines::{LocalMachine, ship_program::ship},
     plan::Host,
@@ -12,7 +13,7 @@ use std::{
     collections::HashMap,
     fs, io,
     path::{Path, PathBuf},
-    sync::{Condvar, Mutex, MutexGuard, PoisonError, atomic::AtomicU32},
+    sync::{Condvar, Mutex, PoisonError, atomic::AtomicU32},
     time::{Duration, Instant},
 };
 use xxhash_rust::xxh3::xxh3_64;
@@ -61,10 +62,6 @@ pub(super) struct SshHost {
 
 /// The most connections to one host that are opened at a time: OpenSSH may refuse the eleventh.
 const MOST_CONNECTS: usize = 8;
-
-pub(super) fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 impl SshHost {
     /// The name of the directory of its files of the run.

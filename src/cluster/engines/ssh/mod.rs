@@ -13,6 +13,7 @@ use crate::{
     base::{
         error::{Error, Result},
         num::{ToU64, ToUsize},
+        parallel::lock,
     },
     cluster::{
         plan::{Host, PLAN_FILE, Plan, Task},
@@ -30,7 +31,7 @@ use crate::{
     },
     text::corpus::NeededProgram,
 };
-use host::{ClientCell, SshHost, lock, target_error, text_of};
+use host::{ClientCell, SshHost, target_error, text_of};
 use std::{
     collections::{BTreeSet, HashSet},
     path::Path,

@@ -2,10 +2,10 @@
 
 use super::{
     DETOUR, SshHosts,
-    host::{SshHost, lock, source_error, target_error},
+    host::{SshHost, source_error, target_error},
 };
 use crate::{
-    base::error::Result,
+    base::{error::Result, parallel::lock},
     cluster::{
         plan::{PLAN_FILE, Task, TaskKind},
         remote::Address,

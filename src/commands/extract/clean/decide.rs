@@ -9,7 +9,7 @@ use crate::{
     },
     index::View,
     report::records::DropReason,
-    similar::{Discovery, DuplicateDecision, DuplicateFilter, Measure, RankedSets},
+    similar::{CopyLists, Discovery, DuplicateDecision, DuplicateFilter, Measure, RankedSets},
     text::corpus::PlacedId,
 };
 use serde::{Deserialize, Serialize};
@@ -50,6 +50,8 @@ pub struct Compared<'c> {
     /// This many of them are of indexes that were given; the ids of the others tell their places.
     pub given: usize,
     pub members: &'c Members,
+    /// Which documents have enough of which, if that was found in shares.
+    pub copies: Option<&'c CopyLists>,
 }
 
 impl Compared<'_> {
@@ -77,9 +79,13 @@ impl Compared<'_> {
         DocNo::first(self.against).filter(is_short).count().to_u64()
     }
 
+    fn filter(&self, measure: Measure) -> DuplicateFilter<'_> {
+        DuplicateFilter::new(self.discovery, measure).with_copies(self.copies)
+    }
+
     /// Visits the documents in order of preference; each is decided at once.
     pub fn decide(&self, order: &[u32], levels: Levels, measure: Measure) -> Result<Decisions> {
-        let mut filter = DuplicateFilter::new(self.discovery, measure);
+        let mut filter = self.filter(measure);
         let mut kept = self.keep_others(&mut filter);
         let mut dropped = vec![None; self.members.list.len()];
         let document_at = |place: u32| self.members.list[place.to_usize()].document;
@@ -100,7 +106,7 @@ impl Compared<'_> {
 
     /// Drops all copies: a document goes if any other one has enough of it, whether that stays or not.
     pub fn decide_all_copies(&self, levels: Levels, measure: Measure) -> Result<Decisions> {
-        let mut filter = DuplicateFilter::new(self.discovery, measure);
+        let mut filter = self.filter(measure);
         let mut kept = self.keep_others(&mut filter);
         let mut copies = vec![0_u32; self.view.contents().len()];
         let mut first_two = vec![[None; 2]; self.view.contents().len()];

@@ -43,12 +43,15 @@ use crate::{
         files::TempDir,
         parallel::Limits,
         setting::Setting,
+        share::Share,
     },
     blot::{self as schemes, select},
     commands::{Observer, Settings},
-    index::{Index, View},
+    index::{Index, SetSource, SetUses, View},
     report::{RecordTarget, records::DropReason},
-    similar::{Discovery, DiscoveryOptions, Measure, Score},
+    similar::{
+        CommonTextRule, CopyLists, Discovery, DiscoveryOptions, Measure, Score, write_copies,
+    },
 };
 use cuts::{CutSearch, FoundCuts};
 use decide::Compared;
@@ -56,7 +59,10 @@ use members::Members;
 use order::{FieldValue, PreferredPrefixes};
 use report::FateReport;
 use serde::{Deserialize, Serialize};
-use std::{ops::Range, path::Path};
+use std::{
+    ops::Range,
+    path::{Path, PathBuf},
+};
 
 /// Which documents and passages go.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -109,6 +115,9 @@ pub struct Collection<'c> {
     pub against: &'c [Index],
     /// The first ones of them were given; the others have placed ids.
     pub given: usize,
+    /// What [`find_copies`] found in all shares of the index, in order; nothing if that is still to
+    /// be found. Only where there are no other collections.
+    pub copies: &'c [PathBuf],
 }
 
 /// Where the records about what goes are written.
@@ -212,6 +221,7 @@ pub fn decide_fates(
                 Discovery::excluding(&without.text, &view, options)
             })?;
     let members = collection.members(&view, others, observer)?;
+    let copies = collection.copies(&view)?;
     let compared = Compared {
         view: &view,
         discovery: &discovery,
@@ -219,6 +229,7 @@ pub fn decide_fates(
         against: others,
         given,
         members: &members,
+        copies: copies.as_ref(),
     };
     let order = rules.order(&compared, collection)?;
     let decisions = if rules.keep == Preference::None {
@@ -249,6 +260,29 @@ pub fn decide_fates(
         .map_or(0, |lengths| compared.short_others(lengths.against));
     cleaned.warnings = warnings::warnings(rules, &cleaned, &compared, collection)?;
     Ok(cleaned)
+}
+
+/// Finds, for a share of the documents of an index, which others have enough of each: what
+/// [`decide_fates`] else finds itself. `uses`: how many blots each set of the index has.
+///
+/// Of the parts of the index those of any range suffice. It must have been made at once.
+pub fn find_copies(
+    rules: &CleanRules,
+    limits: Limits,
+    index: &Index,
+    uses: &Path,
+    share: Share,
+    path: &Path,
+) -> Result<()> {
+    let view = View::over(&[index], &mut |_, _| {})?;
+    let sets = SetSource::with_uses(&view, &SetUses::read(uses)?, false)?;
+    let options = DiscoveryOptions {
+        measure: rules.measure(index)?,
+        common: CommonTextRule::Counts,
+        limits,
+    };
+    let discovery = Discovery::from_sets(&view, sets, options)?;
+    write_copies(&discovery, share, &index.manifest.checksum(), path)
 }
 
 impl CleanRules {
@@ -315,6 +349,14 @@ impl CleanRules {
 }
 
 impl Collection<'_> {
+    fn copies(&self, view: &View<'_>) -> Result<Option<CopyLists>> {
+        let open = || {
+            let index = self.index.manifest.checksum();
+            CopyLists::open(self.copies, &index, view.contents().len())
+        };
+        (!self.copies.is_empty()).then(open).transpose()
+    }
+
     fn members(
         &self,
         view: &View<'_>,
