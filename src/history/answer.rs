@@ -114,7 +114,7 @@ impl History {
             let (batch, later) = left.split_at(self.batch_length(left.len()));
             left = later;
             self.collect_finished_jobs(false)?;
-            let now = (self.options.clock)().max(self.last_time);
+            let now = self.now();
             let (hits, stored) = self.find(batch, limits, now)?;
             let answers: Result<_> = hits.iter().map(|hits| self.answer(batch, hits)).collect();
             deliver(answers?)?;
@@ -205,9 +205,10 @@ impl History {
     fn live_at(&self, added: &BatchEntries, at: usize, now: u32) -> LiveFilter<'_> {
         let max_entries = self.options.max_entries.unwrap_or(u64::MAX);
         let next_sequence = self.next_sequence + added.count_before(at).to_u64();
+        let live = self.live(now);
         LiveFilter {
-            first_sequence: next_sequence.saturating_sub(max_entries),
-            ..self.live(now)
+            first_sequence: (live.first_sequence).max(next_sequence.saturating_sub(max_entries)),
+            ..live
         }
     }
 

@@ -33,26 +33,29 @@
 //!
 //! About 58 bytes an entry of mapped files, and about 35 MB for a memtable.
 //!
-//! `search` has the algorithms, `store` the files, [`backend`] the choice between a local
-//! history and remote servers, [`service`] the socket server.
+//! `tools` copies, dumps, divides, joins and repairs histories. `search` has the algorithms, `store` the files, [`backend`] the choice between a local
+//! history and remote servers.
 
 mod search;
 mod store;
+mod tools;
 
 mod answer;
 mod batch;
 
 pub mod backend;
-pub mod service;
+pub mod log;
 
 pub use answer::{Answer, Match, MatchLimits, Request};
 pub use search::similarity::{PrintSimilarity, Ratio};
 pub use store::{
     history::{History, StoreOptions},
     journal::SyncPolicy,
+    log_cursor::{Forgotten, LogCursor, LogMark},
     open::ensure_history_exists,
-    verify::{HistoryStats, JournalStats, SegmentStats, stats, verify},
+    verify::{HistoryStats, JournalStats, LogStats, SegmentStats, stats, verify, verify_all},
 };
+pub use tools::{HistoryCopy, HistoryParts, backup, dump, merge, repair, split};
 
 #[cfg(test)]
 mod tests;

@@ -200,7 +200,7 @@ fn invalid_options_for_prints_are_refused() {
         ),
         (
             "dedup-query h a",
-            "dedup-query: h/manifest.json: not the manifest of an index",
+            "dedup-query: h/manifest.json: the manifest of a history, not of an index; dedup-query history asks it\n",
         ),
         (
             "dedup-query history h --min-similarity 1 --only-new prints",

@@ -541,11 +541,11 @@ fn segments_shrink_as_entries_are_removed() {
         .ok();
     };
     remove(0..50);
-    assert_eq!(entries(), 200);
+    assert_eq!(entries(), 150);
     remove(50..60);
     assert_eq!(
         (entries(), dir.shell("cd h; ls *.prints").ok_text().as_str()),
-        (149, "000002.prints\n000003.prints\n")
+        (140, "000002.prints\n000003.prints\n")
     );
     prints.ensure_has(&prints.found(&dir, &[]), |at| at >= 60);
     remove(60..200);

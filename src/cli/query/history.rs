@@ -9,13 +9,15 @@ use super::{
         watched,
     },
     PROGRAM, found_code,
+    history_tools::{BackupArgs, DumpArgs, MergeArgs, RepairArgs, SplitArgs, VerifyArgs},
     serve::report_to_stderr,
 };
 use crate::{
     commands::{HistoryOptions, ask_history, filter_by_history, remove_from_history},
     history::{
         self, HistoryStats, MatchLimits, Ratio, StoreOptions, SyncPolicy,
-        backend::{BackendSource, CardinalityRange, ServiceAddress},
+        backend::{BackendSource, CardinalityRange, LogSource, ServiceAddress},
+        log::{LogAddress, LogOptions, WhenLost},
     },
     text::stream::Form,
 };
@@ -28,6 +30,10 @@ use std::{
     time::Duration,
 };
 
+/// How long to wait for the log before it counts as out of reach.
+const LOG_PATIENCE: Duration = Duration::from_secs(2);
+/// How long a log may seem to end before what was applied.
+const LOG_CUT_AFTER: Duration = Duration::from_secs(30);
 /// Entries that are kept in memory and in a journal before they make a file.
 const FILE_ENTRIES: u32 = 262_144;
 
@@ -118,6 +124,65 @@ pub struct StoreArgs {
     /// That is a part of a history over several machines; see SEVERAL SERVERS.
     #[arg(long, value_name = "A..B", conflicts_with = "upstream")]
     pub buckets: Option<CardinalityRange>,
+    #[command(flatten)]
+    pub log: LogArgs,
+}
+
+/// The log that a history follows.
+#[derive(Args, Debug, Clone)]
+#[command(next_help_heading = MORE)]
+pub struct LogArgs {
+    /// Follow a stream of NATS JetStream: nats://HOST:PORT/STREAM
+    ///
+    /// All servers of a log answer as one history; see HIGH AVAILABILITY. More nodes follow after
+    /// commas: nats://one:4222,two:4222,three:4222/history.
+    #[arg(long, value_name = "URL", conflicts_with = "upstream", hide = true)]
+    pub log: Option<LogAddress>,
+    /// Keep each entry of a new log on N nodes [default: 3]
+    #[arg(long, value_name = "N", default_value = "3", hide_default_value = true, hide = true, requires = "log", value_parser = clap::value_parser!(u8).range(1..=5))]
+    pub log_replicas: u8,
+    /// While the log is out of reach, say so in answers, or wait [default: say]
+    #[arg(
+        long,
+        value_name = "say|wait",
+        default_value = "say",
+        hide_default_value = true,
+        hide = true,
+        requires = "log"
+    )]
+    pub log_lost: LogLost,
+    /// Begin an empty log with a history that has entries
+    #[arg(long, requires = "log", hide = true)]
+    pub log_begin: bool,
+}
+
+/// What requests do while the log is out of reach.
+#[derive(clap::ValueEnum, Debug, Clone, Copy)]
+pub enum LogLost {
+    /// Answers name the log in `missing`, and nothing is added.
+    Say,
+    /// Requests wait until it is back.
+    Wait,
+}
+
+impl LogArgs {
+    fn source(&self) -> Option<Box<LogSource>> {
+        let address = self.log.clone()?;
+        Some(Box::new(LogSource {
+            options: LogOptions {
+                name: address.to_string(),
+                when_lost: match self.log_lost {
+                    LogLost::Say => WhenLost::Say,
+                    LogLost::Wait => WhenLost::Wait,
+                },
+                patience: LOG_PATIENCE,
+                cut_after: LOG_CUT_AFTER,
+                begins: self.log_begin,
+            },
+            address,
+            replicas: usize::from(self.log_replicas),
+        }))
+    }
 }
 
 impl StoreArgs {
@@ -128,17 +193,21 @@ impl StoreArgs {
         read_only: bool,
         options: StoreOptions,
     ) -> BackendSource {
+        let log = self.log.source();
+        // A history that follows a log is written, also if nothing may be added through it.
+        let read_only = read_only && log.is_none();
         BackendSource::Directory {
             directory: directory.to_owned(),
+            log,
             options: StoreOptions {
                 sync: self.sync_every,
                 max_age_seconds: self.max_age,
                 max_entries: self.max_entries,
                 read_only,
                 memtable_entries: self.file_entries,
+                cardinalities: self.buckets,
                 ..options
             },
-            cardinalities: self.buckets.unwrap_or(CardinalityRange::ALL),
         }
     }
 }
@@ -149,9 +218,19 @@ enum HistoryVerb {
     /// Show what a history holds: entries, files, journals, bytes on disk
     Stats(HistoryStatsArgs),
     /// Check every checksum, order, count and cross-reference of a history
-    Verify(HistoryVerifyArgs),
+    Verify(VerifyArgs),
+    /// Write all entries as a stream of prints, in order of arrival
+    Dump(DumpArgs),
+    /// Copy a history, also one that a server is writing
+    Backup(BackupArgs),
     /// Remove all entries of documents, by id
     Remove(HistoryRemoveArgs),
+    /// Divide a history by cardinality, for several machines
+    Split(SplitArgs),
+    /// Join parts of a history, or other histories
+    Merge(MergeArgs),
+    /// Cut damaged journals after their last readable entry
+    Repair(RepairArgs),
 }
 
 #[derive(Args, Debug)]
@@ -162,15 +241,6 @@ struct HistoryStatsArgs {
     /// As one JSON object
     #[arg(long)]
     json: bool,
-    #[command(flatten)]
-    _quiet: QuietArgs,
-}
-
-#[derive(Args, Debug)]
-struct HistoryVerifyArgs {
-    /// Directory of the history
-    #[arg(help_heading = None::<&str>, value_name = "DIR")]
-    directory: PathBuf,
     #[command(flatten)]
     _quiet: QuietArgs,
 }
@@ -202,11 +272,13 @@ impl HistoryArgs {
         match &self.verb {
             None => self.ask(),
             Some(HistoryVerb::Stats(args)) => args.run(),
-            Some(HistoryVerb::Verify(args)) => {
-                history::verify(&args.directory).map(drop)?;
-                Ok(ExitCode::SUCCESS)
-            }
+            Some(HistoryVerb::Verify(args)) => args.run(),
+            Some(HistoryVerb::Dump(args)) => args.run(),
+            Some(HistoryVerb::Backup(args)) => args.run(),
             Some(HistoryVerb::Remove(args)) => args.run(),
+            Some(HistoryVerb::Split(args)) => args.run(),
+            Some(HistoryVerb::Merge(args)) => args.run(),
+            Some(HistoryVerb::Repair(args)) => args.run(),
         }
     }
 
@@ -304,7 +376,7 @@ fn stats_table(stats: &HistoryStats) -> String {
     let mut table = format!("{:24}{}\n", "scheme", stats.scheme);
     for (name, value) in [
         ("entries", stats.entries),
-        ("  removed, on disk", stats.removed),
+        ("  not yet dropped", stats.removed),
         ("entries that ever came", stats.arrived),
     ] {
         table += &row(name, value);
@@ -316,6 +388,12 @@ fn stats_table(stats: &HistoryStats) -> String {
         table += &seconds
             .map(|seconds| format!("{name:24}{seconds:>16}\n"))
             .unwrap_or_default();
+    }
+    table += &format!("{:24}{}\n", "identity", stats.identity);
+    table += &format!("{:24}{}\n", "cardinalities", stats.buckets);
+    if let Some(log) = &stats.log {
+        table += &format!("{:24}{}\n", "log", log.identity);
+        table += &row("  applied up to entry", log.position);
     }
     table += &row("bytes on disk", stats.bytes);
     let segments = stats

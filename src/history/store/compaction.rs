@@ -4,10 +4,14 @@ use super::{
     background::{CommitJob, JobInputs, SegmentJob, SegmentJobResult},
     history::{History, SegmentState},
     manifest::{SegmentFile, journal_path},
+    memtable::MAX_MEMTABLE_ENTRIES,
     retry::{BuiltSegment, JobKind, count_within},
     segment::Segment,
 };
-use crate::{base::error::Result, index::FileSeal};
+use crate::{
+    base::{error::Result, num::ToU32},
+    index::FileSeal,
+};
 use std::{
     ops::Range,
     path::PathBuf,
@@ -23,6 +27,14 @@ const LARGE_LEVEL: u32 = 3;
 const MAX_FLUSHING: usize = 3;
 /// Segments that may wait to be merged; with more of them, adding waits.
 const MAX_SEGMENTS: usize = 40;
+
+/// The level of a segment with this number of entries.
+pub(in crate::history) fn level_of(entries: u32) -> u32 {
+    let fan_in = MERGE_FAN_IN.to_u32();
+    (entries / MAX_MEMTABLE_ENTRIES)
+        .checked_ilog(fan_in)
+        .unwrap_or(0)
+}
 
 impl History {
     /// Starts all merges of neighbouring segments of one level.
@@ -151,6 +163,14 @@ impl History {
         self.manifest.segments = self.segments.iter().map(SegmentState::file).collect();
         if let Some(writer) = &mut self.writer {
             obsolete.append(&mut writer.retries.take_obsolete());
+            // The position in the log must cover all that the manifest names.
+            let synced = match &self.manifest.log {
+                Some(_) => writer.journal.finish(),
+                None => Ok(()),
+            };
+            if let Err(error) = synced {
+                return writer.retries.postpone_commit(&error, obsolete);
+            }
             writer.commit_worker.submit(CommitJob {
                 manifest: self.manifest.clone(),
                 removed: self.removed.clone(),
@@ -213,7 +233,7 @@ impl SegmentState {
     }
 
     /// Its entry in the manifest.
-    fn file(&self) -> SegmentFile {
+    pub(in crate::history) fn file(&self) -> SegmentFile {
         let Segment { file, level, .. } = &*self.segment;
         let name = file.name().rsplit('/').next().unwrap_or_default();
         SegmentFile {

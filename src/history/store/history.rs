@@ -4,11 +4,13 @@ use super::{
     background::{BackgroundWorker, CommitJob, DropFilter, JobInputs, SegmentJob},
     journal::{Journal, JournalDirectory, JournalLength, SyncPolicy},
     journal_format::JournalRecord,
+    log_cursor::Forgotten,
     manifest::{HistoryManifest, journal_path, segment_path},
     memtable::{MAX_MEMTABLE_ENTRIES, Memtable},
     next_journal::NextJournal,
     retry::RetryQueue,
     segment::Segment,
+    segment_description::SegmentDescription,
 };
 use crate::{
     base::{
@@ -17,17 +19,20 @@ use crate::{
         num::ToU64,
         parallel::Pool,
     },
-    history::search::{
-        searchable::{EntrySource, LiveFilter, SearchableEntries},
-        searcher::SearchScratch,
+    history::{
+        backend::CardinalityRange,
+        search::{
+            searchable::{EntrySource, LiveFilter, SearchableEntries},
+            searcher::SearchScratch,
+        },
     },
     text::scheme::PrintScheme,
 };
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     fs,
     path::PathBuf,
-    sync::{Arc, Mutex, atomic::AtomicBool},
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicBool},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -59,6 +64,9 @@ pub struct StoreOptions {
     pub serves: bool,
     /// The current time, in seconds since 1970.
     pub clock: fn() -> u32,
+    /// The cardinalities that a new history keeps, and that an existing one must keep. `None`: all
+    /// for a new one.
+    pub cardinalities: Option<CardinalityRange>,
 }
 
 impl Default for StoreOptions {
@@ -73,6 +81,7 @@ impl Default for StoreOptions {
             memtable_entries: MAX_MEMTABLE_ENTRIES,
             serves: false,
             clock: system_clock,
+            cardinalities: None,
         }
     }
 }
@@ -100,6 +109,10 @@ pub struct History {
     pub(in crate::history) removed: Arc<HashSet<u64>>,
     pub(in crate::history) next_sequence: u64,
     pub(in crate::history) last_time: u32,
+    /// For segments of which entries are removed or forgotten: how many are live, in which state.
+    pub(in crate::history) live_counts: Mutex<HashMap<PathBuf, (CountedState, u64)>>,
+    /// The time of the entry of the log that is being applied.
+    pub(in crate::history) log_time: Option<u32>,
     /// The threads of a search.
     pub(in crate::history) pool: Pool,
     /// Buffers of earlier searches, for reuse.
@@ -111,6 +124,10 @@ pub struct History {
     /// `None` if the history is read-only.
     pub(in crate::history) writer: Option<WriterState>,
 }
+
+/// How many entries of a segment are removed, and from which sequence number and time on entries are
+/// not forgotten.
+type CountedState = (u32, u64, u32);
 
 /// A live segment and its state.
 pub(in crate::history) struct SegmentState {
@@ -152,6 +169,80 @@ impl History {
             .map(|state| u64::from(state.segment.count()))
             .chain(in_memory)
             .sum()
+    }
+
+    /// The number of entries that a search finds: neither removed nor forgotten. Reads the sequence
+    /// numbers and times of files of which a part is removed or forgotten, once for each state.
+    pub fn searchable_entries(&self) -> Result<u64> {
+        let live = self.live_now();
+        let mut count = 0;
+        for SegmentState {
+            segment, removed, ..
+        } in &self.segments
+        {
+            let SegmentDescription {
+                sequences, times, ..
+            } = segment.description;
+            // Journals may tell of removed entries that are in no file any more, so these counts
+            // say only whether any is removed.
+            let is_whole =
+                sequences[0] >= live.first_sequence && times[0] >= live.first_time && *removed == 0;
+            count += if is_whole {
+                u64::from(segment.count())
+            } else {
+                let state = (*removed, live.first_sequence, live.first_time);
+                self.live_entries_of(segment, state, &live)?
+            };
+        }
+        for memtable in self.memtables() {
+            let is_whole = live.removed.is_empty()
+                && memtable.count() > 0
+                && memtable.sequence(0)? >= live.first_sequence
+                && memtable.time(0)? >= live.first_time;
+            count += if is_whole {
+                u64::from(memtable.count())
+            } else {
+                count_live(memtable, &live)?
+            };
+        }
+        Ok(count)
+    }
+
+    /// The live entries of a segment; counted again when the state is another one.
+    fn live_entries_of(
+        &self,
+        segment: &Segment,
+        state: CountedState,
+        live: &LiveFilter<'_>,
+    ) -> Result<u64> {
+        let counts = || {
+            self.live_counts
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+        };
+        let path = segment.path();
+        if let Some((counted, count)) = counts().get(&path)
+            && *counted == state
+        {
+            return Ok(*count);
+        }
+        let count = count_live(segment, live)?;
+        let mut counts = counts();
+        if counts.len() > 2 * self.segments.len() {
+            counts.clear();
+        }
+        counts.insert(path, (state, count));
+        Ok(count)
+    }
+
+    /// What tells this history, with its copies and parts, from all others.
+    pub fn identity(&self) -> &str {
+        self.manifest.identity.as_deref().unwrap_or_default()
+    }
+
+    /// The cardinalities that it keeps.
+    pub fn cardinalities(&self) -> CardinalityRange {
+        cardinalities_of(&self.manifest)
     }
 
     /// Returns when all additions and removals are on disk.
@@ -237,6 +328,13 @@ impl History {
             .chain([&self.memtable])
     }
 
+    /// The bytes of the journal that may not be on disk yet.
+    pub fn unsynced_bytes(&self) -> u64 {
+        self.writer
+            .as_ref()
+            .map_or(0, |writer| writer.journal.unsynced_bytes())
+    }
+
     pub(in crate::history) fn writer(&mut self) -> Result<&mut WriterState> {
         self.writer
             .as_mut()
@@ -247,17 +345,27 @@ impl History {
     pub(in crate::history) fn live(&self, now: u32) -> LiveFilter<'_> {
         let max_entries = self.options.max_entries;
         let max_age = self.options.max_age_seconds;
-        LiveFilter {
+        let forgotten = self.forgotten().and(Forgotten {
             first_sequence: max_entries.map_or(0, |max| self.next_sequence.saturating_sub(max)),
-            end_sequence: u64::MAX,
             first_time: max_age.map_or(0, |age| now.saturating_sub(age)),
+        });
+        LiveFilter {
+            first_sequence: forgotten.first_sequence,
+            end_sequence: u64::MAX,
+            first_time: forgotten.first_time,
             removed: &self.removed,
         }
     }
 
+    /// The present: the time of the log, or that of the clock; it never goes back.
+    pub(in crate::history) fn now(&self) -> u32 {
+        let now = self.log_time.unwrap_or_else(self.options.clock);
+        now.max(self.last_time)
+    }
+
     /// The entries that are neither removed nor forgotten.
     pub(in crate::history) fn live_now(&self) -> LiveFilter<'_> {
-        self.live((self.options.clock)().max(self.last_time))
+        self.live(self.now())
     }
 
     /// Continues with the next journal and memtable; the full memtable is written to a segment.
@@ -348,6 +456,22 @@ impl History {
             removed: self.removed.clone(),
         }
     }
+}
+
+/// The cardinalities that a history with this manifest keeps.
+pub(in crate::history) fn cardinalities_of(manifest: &HistoryManifest) -> CardinalityRange {
+    let buckets = manifest.buckets.as_deref();
+    buckets
+        .and_then(|buckets| buckets.parse().ok())
+        .unwrap_or(CardinalityRange::ALL)
+}
+
+fn count_live(source: &dyn EntrySource, live: &LiveFilter<'_>) -> Result<u64> {
+    let mut count = 0;
+    for entry in 0..source.count() {
+        count += u64::from(live.contains(source.sequence(entry)?, source.time(entry)?));
+    }
+    Ok(count)
 }
 
 impl SegmentState {

@@ -187,6 +187,12 @@ impl Journal {
         self.append_group(records)
     }
 
+    /// The bytes that may not be on disk yet.
+    pub fn unsynced_bytes(&self) -> u64 {
+        let written = self.file_state.written.load(Ordering::Acquire);
+        written.saturating_sub(self.file_state.synced.load(Ordering::Acquire))
+    }
+
     /// Syncs the journal and the note of its length.
     pub fn finish(&self) -> Result<()> {
         self.sync()?;

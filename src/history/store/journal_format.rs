@@ -1,6 +1,9 @@
 //! The bytes of a journal: header, groups and records; and reading them back.
 
-use super::memtable::NewEntry;
+use super::{
+    log_cursor::{Forgotten, LogMark},
+    memtable::NewEntry,
+};
 use crate::{
     base::{
         codec::{Fields, put_varint},
@@ -20,6 +23,8 @@ pub(super) const GROUP_MAGIC: u64 = 0x5055_4f52_4758_4e48;
 pub(super) const GROUP_HEADER_BYTES: usize = 40;
 const ADD: u8 = 1;
 const REMOVE: u8 = 2;
+const LOG: u8 = 3;
+const FORGET: u8 = 4;
 
 /// One record of a journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +33,10 @@ pub enum JournalRecord {
     Add(NewEntry),
     /// The removal of the entry with this sequence number.
     Remove(u64),
+    /// An entry of the log was applied.
+    Log(LogMark),
+    /// The log has forgotten entries.
+    Forget(Forgotten),
 }
 
 /// The contents of a journal.
@@ -52,7 +61,7 @@ impl JournalRecord {
     pub fn added_print(&self) -> Option<Print> {
         match self {
             Self::Add(entry) => Some(entry.print),
-            Self::Remove(_) => None,
+            Self::Remove(_) | Self::Log(_) | Self::Forget(_) => None,
         }
     }
 
@@ -70,6 +79,17 @@ impl JournalRecord {
             Self::Remove(sequence) => {
                 out.push(REMOVE);
                 put_varint(out, *sequence);
+            }
+            Self::Log(mark) => {
+                out.push(LOG);
+                [mark.position, mark.publisher, mark.number]
+                    .iter()
+                    .for_each(|&number| put_varint(out, number));
+            }
+            Self::Forget(forgotten) => {
+                out.push(FORGET);
+                put_varint(out, forgotten.first_sequence);
+                put_varint(out, u64::from(forgotten.first_time));
             }
         }
     }
@@ -97,6 +117,15 @@ impl JournalRecord {
                     "entry {sequence} is removed before it was added; the next one is {next}"
                 )),
             },
+            LOG => Ok(Self::Log(LogMark {
+                position: fields.varint("position in the log")?,
+                publisher: fields.varint("publisher")?,
+                number: fields.varint("number of a message")?,
+            })),
+            FORGET => Ok(Self::Forget(Forgotten {
+                first_sequence: fields.varint("sequence number")?,
+                first_time: low_half(fields.varint("time")?),
+            })),
             other => Err(format!("a record of unknown kind {other}")),
         }
     }
@@ -111,11 +140,16 @@ pub fn is_blank(bytes: u64) -> bool {
 /// group.
 pub fn replay(path: &Path, synced_bytes: u64) -> Result<ReplayedJournal> {
     let bytes = fs::read(path).map_err(|error| Error::io(path.display(), error))?;
+    replay_bytes(path, &bytes, synced_bytes)
+}
+
+/// As [`replay`], of a journal that was read.
+pub fn replay_bytes(path: &Path, bytes: &[u8], synced_bytes: u64) -> Result<ReplayedJournal> {
     let name: Arc<str> = path.display().to_string().into();
     let damaged =
         |(at, what): (usize, String)| Error::damaged(Place::byte(&name, at.to_u64()), what);
-    let first_sequence = parse_header(&bytes).map_err(damaged)?;
-    let (records, end) = parse_groups(&bytes, first_sequence).map_err(damaged)?;
+    let first_sequence = parse_header(bytes).map_err(damaged)?;
+    let (records, end) = parse_groups(bytes, first_sequence).map_err(damaged)?;
     let whole_bytes = end.to_u64();
     if end == bytes.len() && whole_bytes < synced_bytes {
         let what = format!(
@@ -123,7 +157,7 @@ pub fn replay(path: &Path, synced_bytes: u64) -> Result<ReplayedJournal> {
         );
         return Err(damaged((end, what)));
     }
-    if end < bytes.len() && (whole_bytes < synced_bytes || was_synced(&bytes, end)) {
+    if end < bytes.len() && (whole_bytes < synced_bytes || was_synced(bytes, end)) {
         let what = "a group of entries does not match its checksum; the journal was altered";
         return Err(damaged((end, what.to_owned())));
     }
@@ -133,6 +167,27 @@ pub fn replay(path: &Path, synced_bytes: u64) -> Result<ReplayedJournal> {
         whole_bytes,
         unfinished_bytes: (bytes.len() - end).to_u64(),
     })
+}
+
+/// How much of a journal can be read, whatever was synced: the sequence numbers of its first entry
+/// and of the next one, and the bytes of its complete groups. `None` if its header is damaged.
+pub fn readable_part(bytes: &[u8]) -> Option<(u64, u64, u64)> {
+    let first = parse_header(bytes).ok()?;
+    let mut at = HEADER_BYTES;
+    let mut next = first;
+    while let Some(payload) = group_payload(&bytes[at..]) {
+        let mut fields = Fields::new(payload);
+        let mut after = next;
+        while !fields.is_empty() {
+            let Ok(record) = JournalRecord::take(&mut fields, after) else {
+                return Some((first, next, at.to_u64()));
+            };
+            after += u64::from(matches!(record, JournalRecord::Add(_)));
+        }
+        next = after;
+        at += GROUP_HEADER_BYTES + payload.len();
+    }
+    Some((first, next, at.to_u64()))
 }
 
 /// Checks the header and returns the sequence number of the first entry; or the byte and the

@@ -1,6 +1,9 @@
 //! The manifest: which files make up a history. Its atomic replacement is a commit.
 
-use super::synced_lengths;
+use super::{
+    log_cursor::{Forgotten, LogCursor},
+    synced_lengths,
+};
 
 use crate::{
     base::{
@@ -12,9 +15,11 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::{
     fs,
+    io::Read,
     path::{Path, PathBuf},
+    time::{SystemTime, UNIX_EPOCH},
 };
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 pub const NAME: &str = "manifest.json";
 const TEMPORARY_NAME: &str = "manifest.json.new";
@@ -35,6 +40,18 @@ pub struct HistoryManifest {
     pub segments: Vec<SegmentFile>,
     /// The sequence numbers of removed entries in segments, sorted.
     pub removed: Vec<u64>,
+    /// Tells a history, with its copies and parts, from all others: random, since it was created.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<String>,
+    /// The cardinalities of the prints that it keeps; all without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub buckets: Option<String>,
+    /// The log that it follows, and how far.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<LogCursor>,
+    /// What entries of that log have forgotten.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forgotten: Option<Forgotten>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,6 +66,19 @@ struct ChecksummedManifest {
     #[serde(flatten)]
     manifest: HistoryManifest,
     checksum: String,
+}
+
+/// 128 random bits in hex.
+pub fn new_identity() -> String {
+    let mut bytes = [0; 16];
+    let read = fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
+    if read.is_err() {
+        // Without the device: what no two processes of a machine have in common.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let seed = format!("{} {now:?}", std::process::id());
+        bytes = xxh3_128(seed.as_bytes()).to_le_bytes();
+    }
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 pub fn segment_path(directory: &Path, number: u64) -> PathBuf {
@@ -70,6 +100,10 @@ impl HistoryManifest {
             journal: 1,
             segments,
             removed,
+            identity: Some(new_identity()),
+            buckets: None,
+            log: None,
+            forgotten: None,
         }
     }
 

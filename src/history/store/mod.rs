@@ -6,6 +6,7 @@ pub(super) mod history;
 pub(super) mod id_map;
 pub(super) mod journal;
 pub(super) mod journal_format;
+pub(super) mod log_cursor;
 pub(super) mod manifest;
 pub(super) mod memtable;
 pub(super) mod next_journal;

@@ -2,10 +2,10 @@
 
 use super::{
     background::BackgroundWorker,
-    history::{History, SOLO_SEARCH, SegmentState, StoreOptions, WriterState},
+    history::{History, SOLO_SEARCH, SegmentState, StoreOptions, WriterState, cardinalities_of},
     journal::{Journal, JournalDirectory, JournalLength, SyncPolicy},
     journal_format::{JournalRecord, ReplayedJournal, is_blank, replay},
-    manifest::{HistoryManifest, ensure_new, journal_path},
+    manifest::{HistoryManifest, ensure_new, journal_path, new_identity},
     memtable::Memtable,
     retry::{RetryQueue, count_within},
     segment::Segment,
@@ -18,7 +18,7 @@ use crate::{
         num::ToU64,
         parallel::pool,
     },
-    history::search::searchable::EntrySource,
+    history::{backend::CardinalityRange, search::searchable::EntrySource},
     text::{
         scheme::PrintScheme,
         token::{Rule, Tokenizer},
@@ -41,7 +41,7 @@ pub fn ensure_history_exists(directory: &Path) -> Result<()> {
     read_manifest(directory).map(drop)
 }
 
-fn read_manifest(directory: &Path) -> Result<HistoryManifest> {
+pub(in crate::history) fn read_manifest(directory: &Path) -> Result<HistoryManifest> {
     HistoryManifest::read(directory)?.ok_or_else(|| {
         Error::damaged(
             Place::path(directory),
@@ -73,6 +73,10 @@ impl History {
         let mut problems = history.recover_journals(lock)?;
         let journals = history.opened_journals.iter();
         problems.extend(journals.filter_map(|journal| journal.dropped(directory)));
+        if history.manifest.identity.is_none() {
+            history.manifest.identity = Some(new_identity());
+            history.commit_now()?;
+        }
         history.drop_dead_entries();
         history.start_merges();
         if history.memtable.count() >= history.memtable_limit() {
@@ -157,6 +161,7 @@ impl History {
         mut manifest: HistoryManifest,
     ) -> Result<Self> {
         let scheme = ensure_scheme_matches(directory, &manifest, &options)?;
+        ensure_cardinalities_match(directory, &manifest, &options)?;
         let mut segments = open_segments(directory, &manifest)?;
         let next_sequence = segments
             .last()
@@ -184,6 +189,8 @@ impl History {
             removed: Arc::new(removed),
             next_sequence,
             last_time: last_time.unwrap_or_default(),
+            live_counts: Mutex::default(),
+            log_time: None,
             scratches: Mutex::default(),
             time_per_request: SOLO_SEARCH,
             opened_journals: Vec::new(),
@@ -277,6 +284,13 @@ impl History {
     fn apply_one(&mut self, record: &JournalRecord) {
         match record {
             JournalRecord::Remove(sequence) => self.note_removed(*sequence),
+            JournalRecord::Log(mark) => {
+                self.manifest.log.get_or_insert_default().note(mark);
+            }
+            JournalRecord::Forget(forgotten) => {
+                let both = self.forgotten().and(*forgotten);
+                self.manifest.forgotten = Some(both);
+            }
             JournalRecord::Add(entry) => {
                 self.next_sequence = entry.sequence + 1;
                 self.last_time = self.last_time.max(entry.time);
@@ -293,7 +307,10 @@ fn create(directory: &Path, options: &StoreOptions) -> Result<HistoryManifest> {
         tokens: Tokenizer::new(Rule::default(), false).scheme(),
     };
     let scheme = options.scheme.clone().unwrap_or_else(words);
-    let manifest = HistoryManifest::new(scheme.to_string());
+    let mut manifest = HistoryManifest::new(scheme.to_string());
+    manifest.buckets = (options.cardinalities)
+        .filter(|buckets| *buckets != CardinalityRange::ALL)
+        .map(|buckets| buckets.to_string());
     SyncedLengths::create(directory)?;
     let journals = JournalDirectory {
         directory: directory.to_owned(),
@@ -304,6 +321,31 @@ fn create(directory: &Path, options: &StoreOptions) -> Result<HistoryManifest> {
     manifest.commit(directory)?;
     durable::sync_ancestors(directory)?;
     Ok(manifest)
+}
+
+/// Refuses other cardinalities than the history has: it would find what it should not keep, or
+/// miss what it should.
+fn ensure_cardinalities_match(
+    directory: &Path,
+    manifest: &HistoryManifest,
+    options: &StoreOptions,
+) -> Result<()> {
+    let place = || Place::path(directory);
+    if let Some(buckets) = &manifest.buckets {
+        let parsed: Result<CardinalityRange, String> = buckets.parse();
+        parsed.map_err(|what| Error::damaged(place(), what))?;
+    }
+    let kept = cardinalities_of(manifest);
+    match options.cardinalities {
+        Some(expected) if expected != kept => Err(Error::damaged(
+            place(),
+            format!(
+                "keeps cardinalities {kept}, expected {expected}; cut it with dedup-query history split, or join parts \
+                 with dedup-query history merge"
+            ),
+        )),
+        _ => Ok(()),
+    }
 }
 
 fn ensure_scheme_matches(

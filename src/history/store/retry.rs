@@ -52,6 +52,12 @@ impl RetryQueue {
         std::mem::take(&mut self.obsolete)
     }
 
+    /// Notes that nothing could be committed, and which files the next commit has to delete.
+    pub fn postpone_commit(&mut self, error: &Error, obsolete: Vec<PathBuf>) {
+        self.fail(JobKind::Commit, error);
+        self.obsolete = obsolete;
+    }
+
     fn retry_at(&mut self, kind: JobKind) -> &mut Option<Instant> {
         &mut self.retry_at[kind as usize]
     }

@@ -26,9 +26,13 @@ pub struct HistoryStats {
     pub scheme: String,
     /// The version of the file format.
     pub version: u32,
-    /// Stored documents, without removed ones.
+    /// What tells it, with its copies and parts, from all others.
+    pub identity: String,
+    /// The cardinalities of the prints that it keeps.
+    pub buckets: String,
+    /// Documents that a search finds.
     pub entries: u64,
-    /// Removed entries that are still in a file.
+    /// Removed and forgotten entries that are still in a file.
     pub removed: u64,
     /// All entries ever added; some may be forgotten by now.
     pub arrived: u64,
@@ -42,6 +46,18 @@ pub struct HistoryStats {
     pub segments: Vec<SegmentStats>,
     /// The journals, oldest first.
     pub journals: Vec<JournalStats>,
+    /// The log that it follows, if any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log: Option<LogStats>,
+}
+
+/// The log that a history follows, and how far.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LogStats {
+    /// What tells the log from all others.
+    pub identity: String,
+    /// The last of its entries that was applied.
+    pub position: u64,
 }
 
 /// The contents of a segment in numbers.
@@ -70,31 +86,54 @@ pub struct JournalStats {
     pub unfinished_bytes: u64,
 }
 
-/// Verifies everything; the error is the first problem, with file and byte. Memory: four bytes an
-/// entry of the largest segment.
+/// Verifies everything; the error is the first problem, with file and byte.
 pub fn verify(directory: &Path) -> Result<HistoryStats> {
+    let mut first = None;
+    let counted = verify_all(directory, &mut |problem| {
+        first.get_or_insert(problem);
+    })?;
+    match (first, counted) {
+        (Some(problem), _) => Err(problem),
+        (None, Some(counted)) => Ok(counted),
+        (None, None) => stats(directory),
+    }
+}
+
+/// Verifies everything, and reports a problem of each damaged file. Memory: four bytes an entry of
+/// the largest segment.
+///
+/// The contents can be counted only if nothing is damaged.
+pub fn verify_all(directory: &Path, report: &mut dyn FnMut(Error)) -> Result<Option<HistoryStats>> {
     let history = open(directory)?;
+    let mut damages = 0;
+    let mut report = |error| {
+        damages += 1;
+        report(error);
+    };
     let manifest = Place::path(&directory.join(super::manifest::NAME));
     if !history.manifest.removed.is_sorted_by(|one, two| one < two) {
-        return Err(Error::damaged(
-            manifest,
-            "the entries that were removed are not in order",
-        ));
+        let what = "the entries that were removed are not in order";
+        report(Error::damaged(manifest.clone(), what));
     }
     let mut next_sequence = 0;
     for held in &history.segments {
-        verify_segment(&held.segment)?;
+        if let Err(error) = verify_segment(&held.segment) {
+            report(error);
+        }
         let [first, last] = held.segment.description.sequences;
         if first < next_sequence {
             let what = format!(
                 "{}: starts with entry {first}, expected {next_sequence} or later",
                 held.segment.path().display()
             );
-            return Err(Error::damaged(manifest, what));
+            report(Error::damaged(manifest.clone(), what));
         }
         next_sequence = last + 1;
     }
-    stats_of(&history)
+    if damages > 0 {
+        return Ok(None);
+    }
+    stats_of(&history).map(Some)
 }
 
 /// The contents of a history.
@@ -151,7 +190,7 @@ fn stats_of(history: &History) -> Result<HistoryStats> {
         .zip(history.memtables())
         .map(journal)
         .collect();
-    let removed = count_removed(history)?;
+    let entries = history.searchable_entries()?;
     let times = history
         .segments
         .iter()
@@ -163,8 +202,10 @@ fn stats_of(history: &History) -> Result<HistoryStats> {
     Ok(HistoryStats {
         scheme: history.scheme.to_string(),
         version: history.manifest.version,
-        entries: history.entries().saturating_sub(removed),
-        removed,
+        identity: history.identity().to_owned(),
+        buckets: history.cardinalities().to_string(),
+        entries,
+        removed: history.entries().saturating_sub(entries),
         arrived: history.next_sequence,
         first_time: times.iter().map(|times| times[0]).min(),
         last_time: times.iter().map(|times| times[1]).max(),
@@ -175,27 +216,11 @@ fn stats_of(history: &History) -> Result<HistoryStats> {
             .sum(),
         segments,
         journals,
+        log: history.log_cursor().map(|cursor| LogStats {
+            identity: cursor.log.clone(),
+            position: cursor.position,
+        }),
     })
-}
-
-/// The removed entries that are still stored. Journals may mention others.
-fn count_removed(history: &History) -> Result<u64> {
-    let sources = history
-        .segments
-        .iter()
-        .map(|held| &*held.segment as &dyn EntrySource);
-    let sources = sources.chain(
-        history
-            .memtables()
-            .map(|memtable| memtable as &dyn EntrySource),
-    );
-    let mut count = 0;
-    for source in sources.filter(|_| !history.removed.is_empty()) {
-        for entry in 0..source.count() {
-            count += u64::from(history.removed.contains(&source.sequence(entry)?));
-        }
-    }
-    Ok(count)
 }
 
 /// Checks all blocks, and that the sections agree about each entry.

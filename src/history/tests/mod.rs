@@ -3,6 +3,7 @@
 mod history;
 mod journals;
 mod search;
+mod tools;
 
 use super::{
     Answer, History, MatchLimits, PrintSimilarity, Ratio, Request, StoreOptions,
