@@ -190,6 +190,7 @@ impl AlignArgs {
                 ..align::AlignOptions::default()
             },
             in_chars: self.chars || self.is_xml(),
+            with_excerpts: self.format().is_table(),
             reading: settings.corpus.clone(),
             ..PassageOptions::default()
         }

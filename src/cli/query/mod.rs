@@ -4,8 +4,12 @@ mod align;
 mod between;
 mod blot;
 mod history;
+mod history_manual;
+mod history_tools;
+mod notify;
 mod search;
 mod serve;
+mod server;
 
 use super::{
     Manual, Tool,
@@ -15,6 +19,7 @@ use super::{
 };
 use crate::commands::QueryOutcome;
 use clap::{Command, Parser, Subcommand};
+use history_manual::TOOLS;
 use serve::{FRONT, SERVICE};
 use std::process::ExitCode;
 
@@ -56,7 +61,7 @@ enum QueryVerb {
     Between(between::BetweenArgs),
     /// Each document against all that came before it
     History(Box<history::HistoryArgs>),
-    /// Answer many clients from a history
+    /// Answer many clients from indexes and a history
     Serve(Box<serve::ServeArgs>),
 }
 
@@ -120,12 +125,36 @@ const MANUAL: Manual = Manual {
             "Whether a history is undamaged",
         ),
         (
+            "dedup-query history backup seen seen.backup",
+            "A consistent copy, also while a server is writing",
+        ),
+        (
+            "dedup-query history dump seen > seen.jsonl",
+            "All prints, in order of arrival, for another program",
+        ),
+        (
+            "dedup-query history split seen -o parts --parts 2",
+            "Two histories of about the same size, for two machines",
+        ),
+        (
+            "dedup-query history merge parts/000-129 parts/130-256 -o whole",
+            "One history again, with the same answers",
+        ),
+        (
+            "dedup-query history repair seen",
+            "Keep what can be read of a damaged journal",
+        ),
+        (
             "dedup-query history remove seen article-17",
             "Remove a document from a history",
         ),
         (
             "dedup-query serve --history seen --lines unix:seen.sock --min-similarity 94%",
             "Answer many clients at once",
+        ),
+        (
+            "dedup-query serve --index my.idx --corpus corpus/ --http 127.0.0.1:8080",
+            "Answer over HTTP, from an index",
         ),
     ],
     sections: &[
@@ -175,11 +204,11 @@ const MANUAL: Manual = Manual {
         (
             "REPORT",
             &[
-                "--html FILE makes one page of the query and all documents found; the query must be one document. align --html DIR writes DIR/index.html, an overview with a table that can be sorted, a histogram and a graph of the connected documents, and DIR/pair-000001.html and so on, one page for each pair in the order \
-                 of the list: both texts side by side, a colour and a number for each passage, a click leads from one side to the other, and text that is not shared is folded. Press ? on a page for its keys and for how its \
+                "--html FILE makes one page of the query and all documents found; the query must be one document. align --html DIR writes DIR/index.html, an overview with tables of documents and pairs, a histogram and a graph of the connected documents, and DIR/pair-000001.html and so on, one page for each pair in the order \
+                 of the list: both texts side by side, a colour and a number for each passage, a click leads from one side to the other, and text that is not shared is folded. In passages that are not verbatim, words that the other side does not have are marked. Press ? on a page for its keys and for how its \
                  numbers are counted.",
                 "Pages need no network and no server; they can be mailed, printed and kept. Nothing in a document or in its name can run in them: text stays text, and control characters and reversals of direction are made visible. Pages of an \
-                 earlier run with more pairs are not removed.",
+                 earlier run in DIR are removed.",
             ],
         ),
         (
@@ -219,6 +248,7 @@ const MANUAL: Manual = Manual {
                  one is left. dedup-query history remove removes all entries with an id.",
             ],
         ),
+        ("COPIES AND PARTS OF A HISTORY", TOOLS),
         ("SERVICE", SERVICE),
         ("SEVERAL SERVERS", FRONT),
         (
@@ -256,6 +286,8 @@ impl Tool for QueryCli {
 
     fn adjust(command: Command) -> Command {
         command.mut_subcommand("search", |search| {
+            // Only an index that is made for the occasion needs it; the manual has it.
+            let search = search.mut_arg("tmp_dir", |flag| flag.hide_short_help(true));
             PassageArgs::IDS.iter().fold(search, |search, id| {
                 search.mut_arg(id, |flag| flag.requires("shows_passages"))
             })

@@ -4,26 +4,31 @@ use super::{
     super::{
         args::{CommonArgs, InputArgs, MORE, ReadArgs, RunArgs},
         exclusions::{ExcludeArgs, GroupArgs, PassageArgs},
-        output::Output,
+        output::PackedOutput,
         shared_only::{tell_not_excluded, tell_unseen},
         source::{MakingArgs, Reading, Source, ensure_exists, is_index},
         threshold::{Threshold, cutoff, score_named},
-        value_help::{answer_format_names, query_score_names, score_help},
+        value_help::{format_names, query_score_names, score_help},
         watched,
     },
     PROGRAM, VERBS, found_code,
+    server::ServerArgs,
 };
 use crate::{
     align,
-    commands::{AnswerFormat, Cutoff, PassageOptions, Preset, QueryOptions, query},
+    commands::{
+        AnswerFormat, Cutoff, PassageOptions, Preset, QueryOptions, put_head, query,
+        query_elsewhere,
+    },
     report::Format,
+    service::RemoteSearch,
     similar::Score,
     text::stream::Form,
 };
-use anyhow::bail;
+use anyhow::{Context, bail};
 use clap::{ArgGroup, Args, builder::PossibleValuesParser};
 use std::{
-    io::{BufWriter, IsTerminal, stdout},
+    io::{IsTerminal, stdout},
     path::PathBuf,
     process::ExitCode,
 };
@@ -32,8 +37,8 @@ use std::{
 #[command(group = ArgGroup::new("shows_passages").args(["passages", "html"]).multiple(true))]
 pub struct SearchArgs {
     /// An index, or documents: a file, a directory, - for stdin
-    #[arg(help_heading = None::<&str>, value_name = "SOURCE")]
-    source: PathBuf,
+    #[arg(help_heading = None::<&str>, value_name = "SOURCE", required_unless_present = "server")]
+    source: Option<PathBuf>,
     /// What to look for: files, directories, - for stdin (also without any)
     #[arg(help_heading = None::<&str>, value_name = "DOC")]
     documents: Vec<PathBuf>,
@@ -57,7 +62,7 @@ pub struct SearchArgs {
     threshold: Option<Threshold>,
     #[arg(
         long,
-        help = answer_format_names(),
+        help = format_names(),
         value_name = "FORMAT",
         hide_possible_values = true,
         conflicts_with = "stream"
@@ -78,6 +83,8 @@ pub struct SearchArgs {
     #[arg(long, requires = "passages", conflicts_with = "html", help_heading = MORE)]
     p_values: bool,
     #[command(flatten)]
+    server: ServerArgs,
+    #[command(flatten)]
     passage: PassageArgs,
     #[command(flatten)]
     excluded: ExcludeArgs,
@@ -93,6 +100,9 @@ pub struct SearchArgs {
 
 impl SearchArgs {
     pub fn run(&self) -> Result<ExitCode, anyhow::Error> {
+        if self.server.is_given() {
+            return self.ask_server();
+        }
         let source = self.open()?;
         let preset = Preset::of_index(&source.index)?;
         let mut options = self.options(preset)?;
@@ -104,7 +114,7 @@ impl SearchArgs {
         let run = self.run_args(self.documents.clone());
         let is_dna = index.scheme.tokens.is_dna();
         let settings = run.settings(Form::Ndjson, 64 << 20, is_dna);
-        let mut out = BufWriter::with_capacity(1 << 16, Output::open(self.html.as_deref(), false)?);
+        let mut out = self.output(options.answers)?;
         let mut asked = watched(PROGRAM, &run, true, |watch| {
             if let Some(passages) = options.passages.take() {
                 let passages = PassageOptions {
@@ -127,20 +137,54 @@ impl SearchArgs {
             }
             Ok(query(&options, index, &settings, &mut out, watch)?)
         })?;
-        out.into_inner()
-            .map_err(|error| error.into_error())?
-            .commit()?;
+        out.commit()?;
         asked.problems += source.problems;
+        Ok(found_code(&asked, self.read.skip_bad))
+    }
+
+    /// Asks a server; all paths are documents.
+    fn ask_server(&self) -> Result<ExitCode, anyhow::Error> {
+        let paths = self.source.iter().chain(&self.documents).cloned();
+        let run = self.run_args(paths.collect());
+        let settings = run.settings(Form::Ndjson, 64 << 20, false);
+        let answers = self.answers()?;
+        let (accept, mut head) = (accept(answers)?, Vec::new());
+        if let AnswerFormat::Matches(format) = answers {
+            put_head(format, false, self.shows_passages(), &mut head)?;
+        }
+        let search = RemoteSearch {
+            index: None,
+            score: self.score.clone(),
+            threshold: self.threshold.map(|threshold| threshold.value),
+            top: self.top,
+            max_df: self.excluded.max_df()?,
+            passages: self.shows_passages(),
+            chars: self.chars,
+            p_values: self.p_values,
+            exclude_quotes: self.passage.quotes(),
+            exclude_bibliography: self.passage.bibliography(),
+            min_match_words: self.passage.min_match_words,
+        };
+        let server = self.server.search(search, accept)?;
+        let mut out = self.output(answers)?;
+        let asked = watched(PROGRAM, &run, true, |watch| {
+            Ok(query_elsewhere(&server, &head, &settings, &mut out, watch)?)
+        })?;
+        out.commit()?;
         Ok(found_code(&asked, self.read.skip_bad))
     }
 
     /// Opens the index, or makes one of documents.
     fn open(&self) -> Result<Source, anyhow::Error> {
-        ensure_exists(PROGRAM, VERBS, &self.source)?;
-        if is_index(&self.source) {
-            return Source::of_index(&self.source, Vec::new());
+        let path = self
+            .source
+            .as_deref()
+            .context("say which index or documents")?;
+        ensure_exists(PROGRAM, VERBS, path)?;
+        if is_index(path) {
+            return Source::of_index(path, Vec::new());
         }
-        let mut run = self.run_args(vec![self.source.clone()]);
+        let mut run = self.run_args(vec![path.to_owned()]);
         run.input.read.files_from = None;
         run.input.read.null = false;
         let is_stdin = run.input.reads_stdin();
@@ -162,6 +206,14 @@ impl SearchArgs {
                 read: self.read.clone(),
             },
             common: self.common.clone(),
+        }
+    }
+
+    /// Where answers go, or the page.
+    fn output(&self, answers: AnswerFormat) -> Result<PackedOutput, anyhow::Error> {
+        match answers {
+            AnswerFormat::Matches(format) => PackedOutput::for_records(None, format),
+            _ => PackedOutput::open(self.html.as_deref()),
         }
     }
 
@@ -197,19 +249,10 @@ impl SearchArgs {
         Ok(match (self.passages, self.format) {
             _ if self.stream => AnswerFormat::Documents,
             _ if self.html.is_some() => AnswerFormat::Page,
-            (true, Some(format)) if format.is_table() => {
-                bail!("--passages gives ndjson, not {}", format.name())
-            }
-            (false, Some(Format::Parquet)) => {
-                bail!(
-                    "answers come one by one, as {}; a table for Parquet is made by dedup-extract",
-                    answer_format_names()
-                )
-            }
             (true, None) if stdout().is_terminal() => AnswerFormat::Excerpts {
                 with_color: wants_color(),
             },
-            (false, Some(format)) => AnswerFormat::Matches(format),
+            (_, Some(format)) => AnswerFormat::Matches(format),
             _ => AnswerFormat::Matches(Format::Ndjson),
         })
     }
@@ -225,10 +268,25 @@ impl SearchArgs {
                 ..align::AlignOptions::default()
             },
             in_chars: self.chars,
+            with_excerpts: self.format.is_some_and(Format::is_table),
             reading: self.run_args(Vec::new()).input.options(false),
             ..PassageOptions::default()
         }
     }
+}
+
+/// What a client of a server accepts.
+fn accept(answers: AnswerFormat) -> Result<&'static str, anyhow::Error> {
+    Ok(match answers {
+        AnswerFormat::Matches(Format::Ndjson) => "application/x-ndjson",
+        AnswerFormat::Matches(Format::Tsv) => "text/tab-separated-values; header=absent",
+        AnswerFormat::Matches(Format::Csv) => "text/csv; header=absent",
+        AnswerFormat::Excerpts { .. } => "text/plain",
+        AnswerFormat::Page => "text/html",
+        AnswerFormat::Matches(_) | AnswerFormat::Documents => {
+            bail!("a server answers in ndjson, tsv or csv")
+        }
+    })
 }
 
 /// <https://no-color.org>

@@ -7,8 +7,14 @@ use crate::{
         error::{Error, Place, Problem, Result},
         parallel::{self, Budget, Limits, Weighted},
     },
-    commands::{Observer, QueryOutcome, passage_options::PassageOptions},
-    report::{html::PairPage, records::AlignedPair},
+    commands::{
+        Observer, QueryOutcome,
+        passage_options::{PassageOptions, SharedText},
+    },
+    report::{
+        html::{PageLinks, PairPage},
+        records::AlignedPair,
+    },
 };
 use std::{
     fs::{self, File},
@@ -141,8 +147,12 @@ impl PairList {
         {
             self.number += 1;
             let place = Place::line(&self.name, self.number);
-            let text = String::from_utf8(bytes)
-                .map_err(|_| Error::damaged(place.clone(), "the line is not UTF-8"))?;
+            let text = String::from_utf8(bytes).map_err(|_| {
+                Error::damaged(
+                    place.clone(),
+                    "the line is not UTF-8; paths that are not cannot be listed, rename the files",
+                )
+            })?;
             let text = text.trim_end_matches(['\n', '\r']).to_owned();
             if !text.is_empty() {
                 return Ok(Some(PairLine { place, text }));
@@ -196,22 +206,50 @@ impl PairAligner<'_> {
         let page = self
             .options
             .with_pages
-            .then(|| PairPage::of((path_a, a), (path_b, b), &shared.passages, &notes))
+            .then(|| {
+                PairPage::of(
+                    (path_a, a),
+                    (path_b, b),
+                    &shared.passages,
+                    &notes,
+                    PageLinks::default(),
+                )
+            })
             .transpose();
         let page =
             page.map_err(|error| vec![Problem::new(line.place.clone(), error.to_string())])?;
         options.place(&mut shared.passages, a, b);
-        let aligned = options.pair_passages(&shared);
-        let pair = AlignedPair {
-            a: path_a.to_owned(),
-            b: path_b.to_owned(),
-            a_in_b: shared.a_in_b,
-            b_in_a: shared.b_in_a,
-            a_words: aligned.a_words,
-            b_words: aligned.b_words,
-            passages: aligned.passages,
-        };
+        let pair = aligned_pair(options, (path_a, path_b), &shared);
         Ok(Aligned { pair, page })
+    }
+}
+
+/// Aligns two texts.
+pub fn align_texts(options: &PassageOptions, a: (&str, &str), b: (&str, &str)) -> AlignedPair {
+    let prepared = |text: &str, rules: &ExclusionRules| {
+        PreparedText::with_exclusions(text.to_owned(), &options.passages, rules)
+    };
+    let first = prepared(a.1, &options.rules);
+    let second = prepared(b.1, &options.source_rules);
+    let shared = options.shared(&first, &second);
+    aligned_pair(options, (a.0, b.0), &shared)
+}
+
+/// The record of two documents.
+fn aligned_pair(
+    options: &PassageOptions,
+    (a, b): (&str, &str),
+    shared: &SharedText,
+) -> AlignedPair {
+    let aligned = options.pair_passages(shared);
+    AlignedPair {
+        a: a.to_owned(),
+        b: b.to_owned(),
+        a_in_b: shared.a_in_b,
+        b_in_a: shared.b_in_a,
+        a_words: aligned.a_words,
+        b_words: aligned.b_words,
+        passages: aligned.passages,
     }
 }
 

@@ -4,4 +4,6 @@ pub mod align;
 pub mod between;
 pub mod blot;
 pub mod history;
+pub mod remote;
 pub mod search;
+pub mod searcher;

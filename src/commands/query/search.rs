@@ -22,7 +22,7 @@ use crate::{
     report::{
         Excerpts, Format, Ndjson, Sink,
         html::DocumentPage,
-        records::{MatchRecord, QueryAnswer, QueryMatch},
+        records::{MatchRecord, PassageRow, QueryAnswer, QueryMatch},
     },
     similar::{
         DocumentSize, ExcludedBlots, IdFilter, IndexSearch, Measure, Score, SearchMatch,
@@ -140,15 +140,8 @@ pub fn query(
     blots.expect_in(&mut source);
     let mut head = Vec::new();
     if let AnswerFormat::Matches(format) = options.answers {
-        let found = MatchRecord {
-            estimate: search.measure.selection.is_some(),
-            ..MatchRecord::default()
-        };
-        let shape = QueryMatch {
-            found,
-            ..QueryMatch::default()
-        };
-        format.put_head(&shape, &mut head)?;
+        let is_estimate = search.measure.selection.is_some();
+        put_head(format, is_estimate, options.passages.is_some(), &mut head)?;
     }
     out.write_all(&head).map_err(Error::output)?;
     let texts = options
@@ -163,6 +156,7 @@ pub fn query(
         texts: texts.as_ref(),
         groups: groups.as_ref(),
         compares_paths: options.compares_paths,
+        notice: None,
         distinct,
         scratch,
     };
@@ -189,6 +183,27 @@ pub fn query(
     Ok(asked)
 }
 
+/// Appends what stands before all matches in this format; in tables each passage is a row, if there are any.
+pub fn put_head(
+    format: Format,
+    is_estimate: bool,
+    with_passages: bool,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    if with_passages && format.is_table() {
+        return format.put_head(&PassageRow::default(), out);
+    }
+    let found = MatchRecord {
+        estimate: is_estimate,
+        ..MatchRecord::default()
+    };
+    let shape = QueryMatch {
+        found,
+        ..QueryMatch::default()
+    };
+    format.put_head(&shape, out)
+}
+
 /// Whether two ids are paths of one file.
 fn is_same_file(a: &str, b: &str) -> bool {
     let file = |id: &str| fs::canonicalize(id).ok().filter(|path| path.is_file());
@@ -196,7 +211,7 @@ fn is_same_file(a: &str, b: &str) -> bool {
 }
 
 /// The groups of documents, and of queries, which need not be in the index.
-struct GroupFilter {
+pub(super) struct GroupFilter {
     groups: DocumentGroups,
     asked: Mutex<HashSet<String>>,
 }
@@ -220,15 +235,17 @@ impl GroupFilter {
 }
 
 /// Answers for each document.
-struct SearchStage<'s> {
-    blots: DocumentBlotter,
-    search: &'s IndexSearch<'s>,
-    answers: AnswerFormat,
-    texts: Option<&'s TextCache<'s>>,
-    groups: Option<&'s GroupFilter>,
-    compares_paths: bool,
-    distinct: Vec<u64>,
-    scratch: SearchScratch,
+pub(super) struct SearchStage<'s> {
+    pub blots: DocumentBlotter,
+    pub search: &'s IndexSearch<'s>,
+    pub answers: AnswerFormat,
+    pub texts: Option<&'s TextCache<'s>>,
+    pub groups: Option<&'s GroupFilter>,
+    pub compares_paths: bool,
+    /// A sentence on pages, which then also lead to the form of a server.
+    pub notice: Option<&'s str>,
+    pub distinct: Vec<u64>,
+    pub scratch: SearchScratch,
 }
 
 impl Clone for SearchStage<'_> {
@@ -240,6 +257,7 @@ impl Clone for SearchStage<'_> {
             texts,
             groups,
             compares_paths,
+            notice,
             ..
         } = self;
         let (distinct, scratch) = (Vec::new(), SearchScratch::default());
@@ -250,6 +268,7 @@ impl Clone for SearchStage<'_> {
             texts: *texts,
             groups: *groups,
             compares_paths: *compares_paths,
+            notice: *notice,
             distinct,
             scratch,
         }
@@ -258,10 +277,10 @@ impl Clone for SearchStage<'_> {
 
 /// Answers as they are written.
 #[derive(Default)]
-struct EncodedAnswers {
-    bytes: Vec<u8>,
-    documents: u64,
-    matches: u64,
+pub(super) struct EncodedAnswers {
+    pub bytes: Vec<u8>,
+    pub documents: u64,
+    pub matches: u64,
 }
 
 impl StageOutput for EncodedAnswers {
@@ -296,6 +315,18 @@ impl DocumentStage for SearchStage<'_> {
 }
 
 impl SearchStage<'_> {
+    /// Answers for a single document. Errors of usage are about the document, others about the index.
+    pub fn take_one(&mut self, item: &InputDocument<'_>, out: &mut EncodedAnswers) -> Result<()> {
+        let all = self
+            .blots
+            .distinct(item, &mut self.distinct)
+            .map_err(Error::Usage)?;
+        let size = DocumentSize {
+            blots: u32::try_from(all).unwrap_or(u32::MAX),
+        };
+        self.answer(item, size, false, out)
+    }
+
     fn answer(
         &mut self,
         item: &InputDocument<'_>,
@@ -361,12 +392,18 @@ impl SearchStage<'_> {
         let Some(texts) = self.texts else {
             return Ok(());
         };
-        let (text, notes) = (prepared(texts, item)?, texts.options.notes("the document"));
-        let mut page = DocumentPage::new(item.id, &text).with_notes(&notes);
+        let text = prepared(texts, item)?;
+        let mut notes = texts.options.notes("the document");
+        let mut missing = 0_u64;
+        let mut page = DocumentPage::new(item.id, &text).with_notice(self.notice);
+        if self.notice.is_some() {
+            page = page.with_link("Another document", "/");
+        }
         for found in matches {
             let id = self.search.index.id(found.document)?;
             let Some(other) = texts.get(&id).filter(|_| id != item.id) else {
                 out.matches += 1;
+                missing += 1;
                 continue;
             };
             let shared = texts.options.shared_text(&text, &other);
@@ -375,7 +412,13 @@ impl SearchStage<'_> {
                 out.matches += 1;
             }
         }
-        page.write(&mut out.bytes)
+        if self.notice.is_some() && missing > 0 {
+            notes.push(format!(
+                "Of {missing} more documents that share text the server could not read the text: they are not shown."
+            ));
+        }
+        page.with_notes(&notes).write(&mut out.bytes)?;
+        Ok(())
     }
 
     /// One line of JSON for the document, with all that was found.
@@ -451,6 +494,12 @@ impl SearchStage<'_> {
             .texts
             .zip(shared.as_ref())
             .map(|(texts, (shared, _))| texts.options.pair_passages(shared));
+        if self.texts.is_some() && format.is_table() {
+            let passages = aligned.map_or_else(Vec::new, |aligned| aligned.passages);
+            PassageRow::of_pair(id, &other_id, &passages)
+                .try_for_each(|row| format.put_record(&row, &mut out.bytes))?;
+            return Ok(true);
+        }
         let record = QueryMatch {
             query: id,
             rank,

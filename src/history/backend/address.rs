@@ -6,7 +6,7 @@ use std::{
     io::{self, Read, Write},
     net::{Shutdown, TcpListener, TcpStream, ToSocketAddrs},
     os::{
-        fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd},
+        fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
         unix::{
             ffi::OsStrExt,
             fs::{FileTypeExt, MetadataExt, PermissionsExt},
@@ -28,6 +28,8 @@ pub enum ServiceAddress {
     Unix(PathBuf),
     /// A host and a port.
     Tcp(String),
+    /// A listening socket that the process was started with, by its file descriptor.
+    Inherited(RawFd),
 }
 
 impl fmt::Display for ServiceAddress {
@@ -35,6 +37,7 @@ impl fmt::Display for ServiceAddress {
         match self {
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
             Self::Tcp(host) => write!(f, "tcp:{host}"),
+            Self::Inherited(number) => write!(f, "fd:{number}"),
         }
     }
 }
@@ -51,6 +54,11 @@ impl FromStr for ServiceAddress {
         match text.split_once(':') {
             Some(("unix", path)) if !path.is_empty() => Ok(Self::Unix(path.into())),
             Some(("tcp", host)) if is_host(host) => Ok(Self::Tcp(host.to_owned())),
+            // Lower numbers are stdin, stdout and stderr.
+            Some(("fd", number)) if number.parse().is_ok_and(|number: RawFd| number > 2) => number
+                .parse()
+                .map(Self::Inherited)
+                .map_err(|_| String::new()),
             _ => Err(format!(
                 "'{text}' is neither unix:PATH nor tcp:HOST:PORT, such as tcp:127.0.0.1:7000"
             )),
@@ -82,6 +90,10 @@ impl Connection {
                 }
                 Err(failed)
             }
+            ServiceAddress::Inherited(_) => Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "a socket that listens; give the address that clients connect to",
+            )),
         }
     }
 
@@ -108,33 +120,6 @@ impl Connection {
         match self {
             Self::Unix(stream) => stream.set_write_timeout(limit),
             Self::Tcp(stream) => stream.set_write_timeout(limit),
-        }
-    }
-
-    /// Writes as much as possible without blocking.
-    pub fn write_now(&self, bytes: &[u8]) -> io::Result<usize> {
-        #[cfg(target_vendor = "apple")]
-        let flags = libc::MSG_DONTWAIT;
-        #[cfg(not(target_vendor = "apple"))]
-        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-        // SAFETY: the bytes are borrowed, and the descriptor is open as long as the connection.
-        let send = || unsafe {
-            libc::send(
-                self.as_fd().as_raw_fd(),
-                bytes.as_ptr().cast(),
-                bytes.len(),
-                flags,
-            )
-        };
-        loop {
-            let Ok(count) = usize::try_from(send()) else {
-                match io::Error::last_os_error() {
-                    error if error.kind() == io::ErrorKind::Interrupted => continue,
-                    error if error.kind() == io::ErrorKind::WouldBlock => return Ok(0),
-                    error => return Err(error),
-                }
-            };
-            return Ok(count);
         }
     }
 
@@ -197,7 +182,54 @@ impl SocketListener {
             ServiceAddress::Tcp(host) => {
                 Self::bind_tcp(host, allow_remote).map_err(|error| Error::io(address, error))
             }
+            ServiceAddress::Inherited(number) => {
+                Self::inherit(*number).map_err(|error| Error::io(address, error))
+            }
         }
+    }
+
+    /// Takes over a socket that listens already. Who may connect was decided by the process that
+    /// opened it.
+    fn inherit(number: RawFd) -> io::Result<Self> {
+        let option = |name| {
+            let (mut value, mut length): (libc::c_int, _) = (0, size_of::<libc::c_int>() as _);
+            // SAFETY: the pointers are to values of this call, and the length is that of the value.
+            let got = unsafe {
+                libc::getsockopt(
+                    number,
+                    libc::SOL_SOCKET,
+                    name,
+                    (&raw mut value).cast(),
+                    &raw mut length,
+                )
+            };
+            if got == 0 {
+                Ok(value)
+            } else {
+                Err(io::Error::last_os_error())
+            }
+        };
+        if option(libc::SO_ACCEPTCONN)? == 0 {
+            return Err(io::Error::other("the socket does not listen"));
+        }
+        let domain = option(libc::SO_DOMAIN)?;
+        // SAFETY: the descriptor is open, as it has options; the process got it to listen on, and
+        // nothing else here uses it.
+        let socket = unsafe {
+            libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC);
+            OwnedFd::from_raw_fd(number)
+        };
+        if domain == libc::AF_UNIX {
+            let listener = UnixListener::from(socket);
+            listener.set_nonblocking(true)?;
+            let address = listener.local_addr()?;
+            let path = address.as_pathname().unwrap_or(Path::new("@")).to_owned();
+            // No file has this inode: the socket stays with the process that opened it.
+            return Ok(Self::Unix(listener, path, (0, 0)));
+        }
+        let listener = TcpListener::from(socket);
+        listener.set_nonblocking(true)?;
+        Ok(Self::Tcp(listener))
     }
 
     fn bind_tcp(host: &str, allow_remote: bool) -> io::Result<Self> {
@@ -261,6 +293,12 @@ impl SocketListener {
                 Connection::over_tcp(stream)
             }
         }
+    }
+}
+
+impl AsRawFd for SocketListener {
+    fn as_raw_fd(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
     }
 }
 
@@ -397,6 +435,7 @@ mod tests {
             "tcp:127.0.0.1:0",
             "tcp:[::1]:7000",
             "tcp:localhost:65535",
+            "fd:3",
         ] {
             assert_eq!(text.parse::<ServiceAddress>().unwrap().to_string(), text);
         }
@@ -410,6 +449,8 @@ mod tests {
             "udp:x:1",
             "/run/x",
             "127.0.0.1:80",
+            "fd:2",
+            "fd:x",
         ] {
             assert!(text.parse::<ServiceAddress>().is_err(), "{text}");
         }

@@ -24,15 +24,14 @@ impl LocalHistory {
     pub fn open(
         directory: &Path,
         options: StoreOptions,
-        buckets: CardinalityRange,
         limits: MatchLimits,
         tell: ProblemReporter,
     ) -> Result<Self> {
         let (history, notes) = History::open(directory, options)?;
         notes.iter().for_each(|note| tell(note));
         Ok(Self {
+            buckets: history.cardinalities(),
             history,
-            buckets,
             limits,
             tell,
         })
@@ -93,10 +92,17 @@ impl HistoryBackend for LocalHistory {
         HelloReply {
             scheme: self.history.scheme().to_string(),
             buckets: self.buckets,
-            entries: self.history.entries(),
+            entries: self.history.searchable_entries().unwrap_or_default(),
             min_similarity: self.limits.min_similarity.to_f64(),
             top: self.limits.top,
+            identity: self.history.identity().to_owned(),
+            arrived: self.history.next_sequence(),
+            log: None,
         }
+    }
+
+    fn unsynced_bytes(&self) -> u64 {
+        self.history.unsynced_bytes()
     }
 
     fn ask(&mut self, requests: &[Request<'_>]) -> Result<Vec<MatchReply>> {

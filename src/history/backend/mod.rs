@@ -15,12 +15,17 @@ mod upstream;
 pub use address::{Connection, ServiceAddress, SocketListener};
 pub use cardinality::CardinalityRange;
 pub use local::LocalHistory;
-pub use reply::{HelloReply, HistoryBackend, MatchReply, RemovalReply, ReplyMatch, put_reply};
+pub use reply::{
+    HelloReply, HistoryBackend, LogReply, MatchReply, RemovalReply, ReplyMatch, put_reply,
+};
 pub use router::UpstreamRouter;
 
 use crate::{
     base::error::{Problem, Result},
-    history::{self, MatchLimits},
+    history::{
+        self, MatchLimits,
+        log::{LogAddress, LogOptions, ReplicatedHistory, open_log},
+    },
     text::scheme::PrintScheme,
 };
 use std::{path::PathBuf, sync::Arc};
@@ -53,11 +58,22 @@ pub enum BackendSource {
         directory: PathBuf,
         /// How to open and write it.
         options: history::StoreOptions,
-        /// The cardinalities of prints to add; all are searched.
-        cardinalities: CardinalityRange,
+        /// The log that it follows, if any.
+        log: Option<Box<LogSource>>,
     },
     /// Servers.
     Upstreams(Vec<ServiceAddress>),
+}
+
+/// A log to follow.
+#[derive(Debug, Clone)]
+pub struct LogSource {
+    /// Where it is.
+    pub address: LogAddress,
+    /// On how many nodes each entry is, if it has to be made.
+    pub replicas: usize,
+    /// How to follow it.
+    pub options: LogOptions,
 }
 
 /// Opens a history or connects to servers. The scheme, if given, must be theirs.
@@ -71,16 +87,22 @@ pub fn open(
         BackendSource::Directory {
             directory,
             options,
-            cardinalities,
+            log,
         } => {
             let options = history::StoreOptions {
                 scheme,
                 ..options.clone()
             };
+            if let Some(log) = log {
+                let start = |events| open_log(&log.address, log.replicas, events);
+                let (follow, tell) = (log.options.clone(), tell.clone());
+                let history =
+                    ReplicatedHistory::open(directory, options, follow, limits, tell, start)?;
+                return Ok(Box::new(history));
+            }
             Ok(Box::new(LocalHistory::open(
                 directory,
                 options,
-                *cardinalities,
                 limits,
                 tell.clone(),
             )?))

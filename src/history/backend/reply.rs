@@ -18,6 +18,14 @@ pub trait HistoryBackend: Send {
     fn scheme(&self) -> &PrintScheme;
     /// The description of this backend that clients get.
     fn hello(&self) -> HelloReply;
+    /// Why it cannot answer everything at the moment; `None` if it can.
+    fn not_ready(&self) -> Option<String> {
+        None
+    }
+    /// The bytes of its journal that may not be on disk yet.
+    fn unsynced_bytes(&self) -> u64 {
+        0
+    }
     /// A reply for each request. When this returns, the documents are stored.
     fn ask(&mut self, requests: &[Request<'_>]) -> Result<Vec<MatchReply>>;
     /// Passes replies to `deliver`, some at a time and in order, before their documents are stored:
@@ -76,6 +84,23 @@ pub struct HelloReply {
     pub min_similarity: f64,
     /// The greatest number of matches in an answer.
     pub top: usize,
+    /// What tells the history, with its copies and parts, from all others; may be empty.
+    pub identity: String,
+    /// The sequence number of the next entry: it never falls, unless a history loses entries.
+    pub arrived: u64,
+    /// The log that the history follows, if any.
+    pub log: Option<LogReply>,
+}
+
+/// How far a history has followed its log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogReply {
+    /// What tells the log from all others.
+    pub identity: String,
+    /// The last entry that was applied.
+    pub position: u64,
+    /// Whether the server has caught up, and the log is within reach.
+    pub is_ready: bool,
 }
 
 impl HelloReply {
@@ -87,15 +112,32 @@ impl HelloReply {
             entries,
             min_similarity,
             top,
+            identity,
+            arrived,
+            log,
         } = self;
         out.extend_from_slice(b"{\"hello\":1,\"scheme\":");
         put_json_text(out, scheme);
         let CardinalityRange { first, last } = buckets;
         // Writing to a vector cannot fail.
-        let _ = writeln!(
+        let _ = write!(
             out,
-            ",\"buckets\":[{first},{last}],\"entries\":{entries},\"min_similarity\":{min_similarity},\"top\":{top}}}"
+            ",\"buckets\":[{first},{last}],\"entries\":{entries},\"min_similarity\":{min_similarity},\"top\":{top}"
         );
+        if !identity.is_empty() {
+            let _ = write!(out, ",\"history\":\"{identity}\",\"arrived\":{arrived}");
+        }
+        if let Some(LogReply {
+            identity,
+            position,
+            is_ready,
+        }) = log
+        {
+            out.extend_from_slice(b",\"log\":{\"identity\":");
+            put_json_text(out, identity);
+            let _ = write!(out, ",\"position\":{position},\"ready\":{is_ready}}}");
+        }
+        out.extend_from_slice(b"}\n");
     }
 }
 

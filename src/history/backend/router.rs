@@ -324,6 +324,9 @@ impl HistoryBackend for UpstreamRouter {
                 .sum(),
             min_similarity: self.limits.min_similarity.to_f64(),
             top: self.limits.top,
+            identity: String::new(),
+            arrived: 0,
+            log: None,
         }
     }
 

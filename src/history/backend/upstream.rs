@@ -1,8 +1,8 @@
 //! A connection to an upstream server.
 
 use super::{
-    CardinalityRange, Connection, HelloReply, LINE_BYTES, MatchReply, RemovalReply, ReplyMatch,
-    ServiceAddress,
+    CardinalityRange, Connection, HelloReply, LINE_BYTES, LogReply, MatchReply, RemovalReply,
+    ReplyMatch, ServiceAddress,
 };
 use crate::{report::put_json_text, text::stream::Print};
 use serde::Deserialize;
@@ -40,6 +40,9 @@ impl UpstreamConnection {
             entries: 0,
             min_similarity: 0.0,
             top: 0,
+            identity: String::new(),
+            arrived: 0,
+            log: None,
         };
         let mut upstream = Self {
             stream,
@@ -48,9 +51,14 @@ impl UpstreamConnection {
             block: vec![0; READ_BYTES],
             hello,
         };
-        upstream.send(b"{\"hello\":1}\n")?;
-        upstream.hello = parse_hello(upstream.line(deadline)?)?;
+        upstream.hello = upstream.say_hello(deadline)?;
         Ok(upstream)
+    }
+
+    /// Asks the server about itself; nothing else is on its way.
+    pub fn say_hello(&mut self, deadline: Instant) -> io::Result<HelloReply> {
+        self.send(b"{\"hello\":1}\n")?;
+        parse_hello(self.line(deadline)?)
     }
 
     /// Sends lines: few enough for the server to read them all before any answer is read.
@@ -171,6 +179,17 @@ fn parse_hello(line: &[u8]) -> io::Result<HelloReply> {
         entries: u64,
         min_similarity: f64,
         top: usize,
+        #[serde(default)]
+        history: String,
+        #[serde(default)]
+        arrived: u64,
+        log: Option<LogLine>,
+    }
+    #[derive(Deserialize)]
+    struct LogLine {
+        identity: String,
+        position: u64,
+        ready: bool,
     }
     let Ok(Line {
         hello,
@@ -179,6 +198,9 @@ fn parse_hello(line: &[u8]) -> io::Result<HelloReply> {
         entries,
         min_similarity,
         top,
+        history,
+        arrived,
+        log,
     }) = serde_json::from_slice(line)
     else {
         return Err(unexpected(line));
@@ -190,6 +212,13 @@ fn parse_hello(line: &[u8]) -> io::Result<HelloReply> {
             entries,
             min_similarity,
             top,
+            identity: history,
+            arrived,
+            log: log.map(|log| LogReply {
+                identity: log.identity,
+                position: log.position,
+                is_ready: log.ready,
+            }),
         }),
         _ => Err(unexpected(line)),
     }

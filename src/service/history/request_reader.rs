@@ -1,7 +1,7 @@
 //! Parses the lines of clients into requests.
 
 use crate::{
-    base::error::Result,
+    base::{error::Result, parallel::lock},
     blot::DocumentPrinter,
     history::{MatchLimits, Ratio, backend::ensure_id_is_short},
     text::{
@@ -15,24 +15,39 @@ use serde_json::value::RawValue;
 use std::{
     borrow::Cow,
     collections::BTreeMap,
-    sync::{Arc, LazyLock},
+    sync::{Arc, LazyLock, Mutex},
 };
 
+/// A request of a client.
 #[derive(Debug, PartialEq)]
 pub enum ServiceRequest {
     /// Find documents similar to this one. `add`: whether to add it, if the line says so.
     Like {
+        /// The id of the document.
         id: Box<str>,
+        /// Its print; `None` if it has no tokens.
         print: Option<Print>,
+        /// Whether to add it, if the request says so.
         add: Option<bool>,
-        /// Limits below those of the service: a least similarity, and a number of matches.
+        /// A least similarity above that of the service.
         min_similarity: Option<Ratio>,
+        /// A number of matches below that of the service.
         top: Option<usize>,
     },
+    /// Remove all entries with this id.
     Remove(Box<str>),
-    HelloReply,
+    /// Say what the service is.
+    Hello,
     /// A line that cannot be answered, and why.
     Wrong(String),
+}
+
+impl ServiceRequest {
+    /// Removes all entries with an id.
+    pub fn removal(id: &str) -> Result<Self, String> {
+        ensure_id_is_short(id)?;
+        Ok(Self::Remove(id.into()))
+    }
 }
 
 /// Parses lines; owns buffers for reuse.
@@ -49,6 +64,7 @@ pub struct RequestReader {
 }
 
 impl RequestReader {
+    /// A reader of documents in this scheme.
     pub fn new(
         options: &corpus::Options,
         scheme: &PrintScheme,
@@ -81,15 +97,20 @@ impl RequestReader {
         self.prints.release_buffers();
     }
 
-    fn parse(&mut self, line: &mut [u8], number: u64) -> Result<Option<ServiceRequest>, String> {
+    /// As [`Self::read`], for a line that stands by itself.
+    pub fn parse(
+        &mut self,
+        line: &mut [u8],
+        number: u64,
+    ) -> Result<Option<ServiceRequest>, String> {
         ensure_utf8(line, self.lossy)?;
         let RequestTerms {
             add,
             min_similarity,
             top,
         } = match control(line)? {
-            LineControl::RequestTerms(terms) => terms,
-            LineControl::ServiceRequest(asked) => {
+            LineControl::Terms(terms) => terms,
+            LineControl::Request(asked) => {
                 if let ServiceRequest::Remove(id) = &asked {
                     ensure_id_is_short(id)?;
                 }
@@ -189,10 +210,35 @@ impl RequestReader {
     }
 }
 
+/// Readers that are not in use, so that their buffers serve all clients.
+pub struct ReaderPool {
+    idle: Mutex<Vec<RequestReader>>,
+    template: RequestReader,
+}
+
+impl ReaderPool {
+    /// Hands out copies of a reader.
+    pub fn new(template: RequestReader) -> Self {
+        Self {
+            idle: Mutex::default(),
+            template,
+        }
+    }
+
+    /// Lends a reader. If the work panics, the reader is not used again.
+    pub fn with<T>(&self, work: impl FnOnce(&mut RequestReader) -> T) -> T {
+        let lent = lock(&self.idle).pop();
+        let mut reader = lent.unwrap_or_else(|| self.template.clone());
+        let result = work(&mut reader);
+        lock(&self.idle).push(reader);
+        result
+    }
+}
+
 enum LineControl {
     /// A document, and how to answer it.
-    RequestTerms(RequestTerms),
-    ServiceRequest(ServiceRequest),
+    Terms(RequestTerms),
+    Request(ServiceRequest),
 }
 
 #[derive(Default)]
@@ -219,19 +265,19 @@ fn control(line: &[u8]) -> Result<LineControl, String> {
         .map(Finder::new)
     });
     if NAMES.iter().all(|name| name.find(line).is_none()) {
-        return Ok(LineControl::RequestTerms(RequestTerms::default()));
+        return Ok(LineControl::Terms(RequestTerms::default()));
     }
     // The parser of documents reports invalid JSON.
     let fields: RequestFields<'_> = serde_json::from_slice(line).unwrap_or_default();
     match fields.first_key_value() {
         Some((name, value)) if fields.len() == 1 && name == "remove" => {
-            removal(value).map(LineControl::ServiceRequest)
+            removal(value).map(LineControl::Request)
         }
         Some((name, _)) if fields.len() == 1 && name == "hello" => {
             field(&fields, "hello", "1", |value| (value == "1").then_some(()))?;
-            Ok(LineControl::ServiceRequest(ServiceRequest::HelloReply))
+            Ok(LineControl::Request(ServiceRequest::Hello))
         }
-        _ => Ok(LineControl::RequestTerms(RequestTerms {
+        _ => Ok(LineControl::Terms(RequestTerms {
             add: field(&fields, "add", "true or false", |value| value.parse().ok())?,
             min_similarity: field(
                 &fields,
@@ -345,7 +391,7 @@ mod tests {
             read(r#"{"remove":5}"#),
             Some(ServiceRequest::Remove("5".into()))
         );
-        assert_eq!(read(r#"{"hello":1}"#), Some(ServiceRequest::HelloReply));
+        assert_eq!(read(r#"{"hello":1}"#), Some(ServiceRequest::Hello));
         for nothing in [
             "",
             " \r",
