@@ -20,20 +20,20 @@ pub use base_text::base_text;
 pub use blot::{BlotOptions, blot, default_window, scheme_of};
 pub use document_groups::Grouping;
 pub use extract::{
-    CleanAccount, CleanOptions, CleanRecords, CleanRules, CleanWarning, Cleaned, Collection,
-    CompareMethod, CompareOptions, CutLengths, Extract, ExtractOptions, LeaveOut, Levels,
-    NewDocuments, PairSlice, PassagesOptions, Preference, ReportOptions, ReportSummary, RowFormat,
-    Shard, ShardList, ShardWriter, SliceFates, SliceShard, TableShare, WantedPairs, WrittenShards,
-    compare, decide_fates, ensure_lines, extract, extract_aligned, extract_counted,
-    extract_counted_share, extract_passages, extract_without, passages, spans, split_fates,
-    write_report,
+    CleanAccount, CleanOptions, CleanRecords, CleanRules, CleanWarning, Cleaned, ClusterShare,
+    Collection, CompareMethod, CompareOptions, CutLengths, Extract, ExtractOptions, LeaveOut,
+    Levels, NewDocuments, PairSlice, PassagesOptions, Preference, ReportOptions, ReportSummary,
+    RowFormat, Shard, ShardList, ShardWriter, SliceFates, SliceShard, WantedPairs, WrittenShards,
+    compare, date_of, decide_fates, ensure_lines, extract, extract_aligned, extract_counted,
+    extract_counted_share, extract_passages, extract_without, find_copies, join_cluster_links,
+    passages, spans, split_fates, write_report,
 };
 pub use index::add::add;
 pub use index::build::{BuildOptions, RunsOptions, build, build_runs, range_name};
 pub use index::build_record::{BUILD_RECORD, BuildRecord, PARTIAL_BUILD_RECORD};
 pub use index::build_steps::{
     CountRange, PartFiles, StepOptions, Targets, count_range, finish_part, join_sets,
-    number_documents, place_parts, reduce_range,
+    number_documents, place_parts, reduce_range, write_set_uses,
 };
 pub use index::commit::{ChangeOptions, ChangeSummary};
 pub use index::compact::compact;
@@ -51,11 +51,15 @@ pub use index::sync_steps::{
 };
 pub use passage_options::PassageOptions;
 pub use preset::{Cutoff, PRESETS, Preset, TEXT};
-pub use query::align::{Aligned, PairsOptions, align_pairs};
+pub use query::align::{Aligned, PairsOptions, align_pairs, align_texts};
 pub use query::between::between;
 pub use query::blot::blot_text;
 pub use query::history::{HistoryOptions, ask_history, filter_by_history, remove_from_history};
-pub use query::search::{AnswerFormat, QueryOptions, QueryOutcome, query};
+pub use query::remote::{AskedMatches, DocumentAsker, query_elsewhere};
+pub use query::search::{AnswerFormat, QueryOptions, QueryOutcome, put_head, query};
+pub use query::searcher::{
+    IndexSearcher, QueryDocument, SearchOptions, SearchOutcome, SearchPassages,
+};
 pub use spex::{
     IndexSizes, SpexIndex, SpexOptions, SpexOutput, SpexSummary, spex, spex_add, spex_remove,
 };

@@ -1,5 +1,6 @@
 //! Options for passages, and the passages that two documents share.
 
+use crate::base::num::ToUsize;
 use crate::{
     align::{
         self, Passage, PassageCoverage, PreparedText, align, exclusions::ExclusionRules,
@@ -14,6 +15,7 @@ use crate::{
     report::records::{PairPassages, PassageRecord},
     text::{
         corpus,
+        stream::Span,
         token::{Rule, Tokenization},
     },
 };
@@ -36,6 +38,8 @@ pub struct PassageOptions {
     pub source_rules: ExclusionRules,
     /// Passages of fewer words in common do not count.
     pub min_match_words: u32,
+    /// Also say how each passage begins, for tables.
+    pub with_excerpts: bool,
 }
 
 /// What two documents share.
@@ -47,6 +51,8 @@ pub struct SharedText {
     pub passages: Vec<Passage>,
     /// How the words of each are counted.
     pub tallies: [PassageCoverage; 2],
+    /// How each passage begins in both, if that is asked for.
+    pub excerpts: Vec<[String; 2]>,
 }
 
 impl PassageOptions {
@@ -89,10 +95,14 @@ impl PassageOptions {
             .tallies
             .each_ref()
             .map(|tally| self.leaves_out().then(|| tally.into()));
+        let mut passages: Vec<_> = shared.passages.iter().map(PassageRecord::from).collect();
+        for (passage, excerpts) in passages.iter_mut().zip(&shared.excerpts) {
+            passage.excerpts.clone_from(excerpts);
+        }
         PairPassages {
             a_words,
             b_words,
-            passages: shared.passages.iter().map(PassageRecord::from).collect(),
+            passages,
         }
     }
 
@@ -165,7 +175,13 @@ impl PassageOptions {
             a.coverage(passages.iter().map(|passage| passage.a)),
             b.coverage(passages.iter().map(|passage| passage.b)),
         ];
+        let excerpt = |passage: &Passage| [excerpt(a, passage.a), excerpt(b, passage.b)];
         SharedText {
+            excerpts: if self.with_excerpts {
+                passages.iter().map(excerpt).collect()
+            } else {
+                Vec::new()
+            },
             a_in_b: tallies[0].share(),
             b_in_a: tallies[1].share(),
             passages,
@@ -186,6 +202,22 @@ impl PassageOptions {
             text = without_heads(text);
         }
         Ok(PreparedText::with_exclusions(text, &self.passages, rules))
+    }
+}
+
+/// An excerpt has at most this many characters.
+const EXCERPT_CHARS: usize = 300;
+
+/// How a passage begins, on one line.
+fn excerpt(document: &PreparedText, bytes: Span) -> String {
+    let range = bytes.start.to_usize()..bytes.end.to_usize();
+    let text = document.text().get(range).unwrap_or_default();
+    // No more of it than is needed: white space may be long.
+    let words = text.split_whitespace().take(EXCERPT_CHARS + 1);
+    let line = words.collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(EXCERPT_CHARS) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
     }
 }
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""browser.py URL [WIDTH HEIGHT light|dark PNG] < SCRIPT: opens a page in headless Chromium and runs a script in it.
+"""browser.py URL [WIDTH HEIGHT light|dark FILE] < SCRIPT: opens a page in headless Chromium and runs a script in it.
 
 The script is the body of an async function; what it returns is printed as {"value": …, "said": […]}, where said holds everything
-that the browser had to complain about, and what the page wrote to its console. It speaks the DevTools protocol over a pipe, so that
+that the browser had to complain about, and what the page wrote to its console. In it, `await press("Tab")` presses a key as a user would.
+FILE gets a picture of the page at the end, or the printed pages if its name ends with .pdf. It speaks the DevTools protocol over a pipe, so that
 there is no port and nothing to install. The status is 77 if there is no browser.
 """
 import base64
@@ -17,6 +18,17 @@ import tempfile
 NAMES = ["chromium", "google-chrome"]
 LIMIT_SECONDS = 120
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars", "--remote-debugging-pipe"]
+
+# Keys that scripts press, with what a keyboard would send.
+KEYS = {
+    "Tab": {"code": "Tab", "windowsVirtualKeyCode": 9},
+    "Enter": {"code": "Enter", "windowsVirtualKeyCode": 13, "text": "\r"},
+    "Escape": {"code": "Escape", "windowsVirtualKeyCode": 27},
+    "ArrowRight": {"code": "ArrowRight", "windowsVirtualKeyCode": 39},
+    "ArrowLeft": {"code": "ArrowLeft", "windowsVirtualKeyCode": 37},
+    " ": {"code": "Space", "windowsVirtualKeyCode": 32, "text": " "},
+}
+PRESS = "const press = (key) => new Promise((done) => { window.pressed = done; pressKey(key); });"
 
 
 class Browser:
@@ -54,9 +66,17 @@ class Browser:
             self.said.append(details.get("exception", {}).get("description") or details["text"])
         elif name == "Log.entryAdded":
             self.said.append(params["entry"]["text"])
+        elif name == "Runtime.bindingCalled" and params["name"] == "pressKey":
+            self.press(params["payload"])
         elif name == "Page.javascriptDialogOpening":
             self.said.append(f"dialog: {params['message']}")
             self.send("Page.handleJavaScriptDialog", accept=True)
+
+    def press(self, key):
+        sent = {"key": key, **KEYS.get(key, {"text": key})}
+        self.send("Input.dispatchKeyEvent", type="keyDown", **sent)
+        self.send("Input.dispatchKeyEvent", type="keyUp", **{name: value for name, value in sent.items() if name != "text"})
+        self.send("Runtime.evaluate", expression="window.pressed()")
 
     def send(self, method, **params):
         self.number += 1
@@ -83,9 +103,10 @@ class Browser:
         self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ["Page", "Runtime", "Log"]:
             self.call(f"{domain}.enable")
+        self.call("Runtime.addBinding", name="pressKey")
 
     def run(self, script):
-        result = self.call("Runtime.evaluate", expression=f"(async () => {{{script}\n}})()", awaitPromise=True, returnByValue=True)
+        result = self.call("Runtime.evaluate", expression=f"(async () => {{{PRESS}{script}\n}})()", awaitPromise=True, returnByValue=True)
         if "exceptionDetails" in result:
             details = result["exceptionDetails"]
             self.said.append("the script: " + (details.get("exception", {}).get("description") or details["text"]))
@@ -109,8 +130,9 @@ def main():
         browser.wait_for("Page.loadEventFired")
         value = browser.run(sys.stdin.read())
         if len(view) > 3:
-            with open(view[3], "wb") as image:
-                image.write(base64.b64decode(browser.call("Page.captureScreenshot")["data"]))
+            made = browser.call("Page.printToPDF", printBackground=True) if view[3].endswith(".pdf") else browser.call("Page.captureScreenshot")
+            with open(view[3], "wb") as file:
+                file.write(base64.b64decode(made["data"]))
         print(json.dumps({"value": value, "said": browser.said}))
         browser.session = None
         browser.call("Browser.close")

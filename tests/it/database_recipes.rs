@@ -1,6 +1,6 @@
-//! The database recipes of README.md work as printed, with SQLite and DuckDB.
+//! The recipes of docs/tables.md work as printed, with SQLite, DuckDB, pandas and R.
 
-use crate::test_dir::{TestDir, records, root, search_path};
+use crate::test_dir::{TestDir, records, root, search_path, tools};
 use serde_json::{Value, json};
 use std::{fs, process::Command};
 
@@ -25,11 +25,14 @@ const IDS: [&str; 16] = [
     "'; drop table alike; --",
 ];
 
-/// The shell blocks of README.md that call a program: the first loads a table, the second applies
+/// The shell blocks about the table that follows an index that call a program: the first loads it, the second applies
 /// changes.
 fn recipes(program: &str) -> Vec<String> {
-    let readme = fs::read_to_string(root().join("README.md")).unwrap();
-    let blocks = readme
+    let guide = fs::read_to_string(root().join("docs/tables.md")).unwrap();
+    let (_, rest) = guide
+        .split_once("## A table that follows an index")
+        .unwrap();
+    let blocks = rest
         .split("\n```sh\n")
         .skip(1)
         .map(|rest| rest.split("\n```").next().unwrap().to_owned());
@@ -59,7 +62,7 @@ fn ensure_recipes_work(program: &str, query: &dyn Fn(&TestDir, &str) -> Vec<Valu
         return eprintln!("no {program} here: its recipes were not run");
     }
     let [load, update] = &recipes(program)[..] else {
-        panic!("the README has other recipes for {program} than it had")
+        panic!("docs/tables.md has other recipes for {program} than it had")
     };
     write(&dir, "first.jsonl", 0, 12, 1);
     dir.run(
@@ -158,4 +161,168 @@ fn duckdb_loads_a_table_and_its_changes() {
             dir,
         )
     });
+}
+
+/// Two pairs of documents that share passages, one of them with changes, and the two files that all recipes read.
+fn passages() -> TestDir {
+    let words = |seed: usize, count: usize| -> Vec<String> {
+        (0..count)
+            .map(|word| format!("w{}x{}", seed, (word * 7919 + seed * 31) % 9973))
+            .collect()
+    };
+    let copied = words(1, 80);
+    let mut edited = copied.clone();
+    edited[20] = "other".to_owned();
+    edited[50] = "words".to_owned();
+    let text = |own: usize, shared: &[String]| {
+        [words(own, 60), shared.to_vec(), words(own + 1, 60)]
+            .concat()
+            .join(" ")
+    };
+    let dir = TestDir::with(&[
+        ("docs/a, \"quoted\".txt", text(10, &copied)),
+        ("docs/b.txt", text(20, &copied)),
+        ("docs/c.txt", text(30, &edited)),
+    ]);
+    let [write, ..] = &blocks_of_passages("sh")[..] else {
+        panic!("docs/tables.md has no recipes")
+    };
+    let written = dir.shell(&format!("set -e; {write}"));
+    assert_eq!(written.code(), 0, "{}", written.stderr());
+    dir
+}
+
+/// The blocks of docs/tables.md about passages in a language.
+fn blocks_of_passages(language: &str) -> Vec<String> {
+    let guide = fs::read_to_string(root().join("docs/tables.md")).unwrap();
+    let (part, _) = guide.split_once("## A table that follows").unwrap();
+    let start = format!("\n```{language}\n");
+    let blocks = part.split(&start).skip(1);
+    blocks
+        .map(|rest| rest.split("\n```").next().unwrap().to_owned())
+        .collect()
+}
+
+/// Runs the block that mentions a word, as a script of a program; none if the program is not there.
+fn run_block(dir: &TestDir, language: &str, word: &str, program: &str) -> Option<String> {
+    if dir
+        .shell(&format!("{program} --version > /dev/null 2>&1"))
+        .code()
+        != 0
+    {
+        eprintln!("skipped: no {program}");
+        return None;
+    }
+    let blocks = blocks_of_passages(language);
+    let block = blocks.iter().find(|block| block.contains(word)).unwrap();
+    dir.write("block", block);
+    Some(dir.shell(&format!("{program} block")).ok_text())
+}
+
+#[test]
+fn passages_are_columns_with_positions_and_excerpts() {
+    let dir = passages();
+    let csv = String::from_utf8(dir.read("passages.csv")).unwrap();
+    let lines: Vec<&str> = csv.lines().collect();
+    assert_eq!(
+        lines[0],
+        "a,b,a_start,a_end,b_start,b_end,tokens,score,kind,reverse,a_text,b_text"
+    );
+    assert_eq!(lines.len(), 4);
+    assert!(lines[1].starts_with("\"docs/a, \"\"quoted\"\".txt\",\"docs/b.txt\","));
+    let text = String::from_utf8(dir.read("docs/b.txt")).unwrap();
+    let row: Vec<&str> = lines[3].split(',').collect();
+    let [start, end] = [row[2], row[3]].map(|number| number.parse::<usize>().unwrap());
+    let passage = &text[start..end];
+    let shown = row[10].trim_matches('"');
+    let excerpt = shown.trim_end_matches('…');
+    assert!(
+        shown.ends_with('…') && excerpt.chars().count() == 300,
+        "{}",
+        row[10]
+    );
+    assert_eq!(excerpt, &passage[..excerpt.len()]);
+    assert_eq!(row[8], "\"edited\"");
+    // Questions about a document have the same columns.
+    let query = |format: &str| {
+        let line = format!("dedup-query docs docs/c.txt --passages -q --format {format}");
+        dir.shell(&line).ok_text()
+    };
+    assert!(query("csv").starts_with(lines[0]));
+    assert_eq!(query("csv").lines().count(), 3);
+    assert!(query("tsv").starts_with(&lines[0].replace(',', "\t")));
+    dir.shell("dedup-query docs docs/c.txt --passages -q --format parquet > answers.parquet")
+        .ok();
+    assert!(dir.read("answers.parquet").starts_with(b"PAR1"));
+    let aligned = dir
+        .shell("dedup-query align docs/b.txt docs/c.txt -q --format csv")
+        .ok_text();
+    assert_eq!(aligned.lines().nth(1), Some(lines[3]));
+}
+
+#[test]
+fn passages_in_duckdb() {
+    let dir = passages();
+    if dir.shell("duckdb --version").code() != 0 {
+        return eprintln!("skipped: no duckdb");
+    }
+    let blocks = blocks_of_passages("sh");
+    let block = blocks
+        .iter()
+        .find(|block| block.contains("duckdb"))
+        .unwrap();
+    let found = dir.shell(block).ok_text();
+    let lines: Vec<&str> = found.lines().collect();
+    assert_eq!((lines[0], lines.len()), ("a,b,tokens,kind,a_text", 3));
+    assert!(
+        lines[2].starts_with("docs/b.txt,docs/c.txt,78,edited,\"w1x"),
+        "{found}"
+    );
+}
+
+#[test]
+fn passages_in_sqlite() {
+    let dir = passages();
+    let blocks = blocks_of_passages("sh");
+    let block = blocks
+        .iter()
+        .find(|block| block.contains("sqlite3"))
+        .unwrap();
+    assert_eq!(
+        dir.shell(block).ok_text(),
+        "docs/a, \"quoted\".txt|2|158\ndocs/b.txt|1|78\n"
+    );
+}
+
+#[test]
+fn passages_in_pandas() {
+    let dir = passages();
+    let python = tools().join("python/bin/python");
+    let python = python.display().to_string();
+    if dir
+        .shell(&format!("{python} -c 'import pandas, pyarrow'"))
+        .code()
+        != 0
+    {
+        return eprintln!("skipped: no pandas; scripts/dev/install-deps installs it");
+    }
+    let found = run_block(&dir, "python", "groupby", &python).unwrap();
+    assert_eq!(
+        found,
+        "a,tokens\n\"docs/a, \"\"quoted\"\".txt\",158\ndocs/b.txt,78\n\n"
+    );
+    let passage = run_block(&dir, "python", "iloc[0]", &python).unwrap();
+    assert_eq!(passage.split_whitespace().count(), 80);
+    assert!(passage.starts_with("w1x31 "), "{passage}");
+}
+
+#[test]
+fn passages_in_r() {
+    let dir = passages();
+    if let Some(found) = run_block(&dir, "r", "aggregate", "Rscript") {
+        assert_eq!(
+            found,
+            "\"a\",\"tokens\"\n\"docs/a, \"\"quoted\"\".txt\",158\n\"docs/b.txt\",78\n"
+        );
+    }
 }

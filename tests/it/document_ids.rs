@@ -213,7 +213,12 @@ fn a_text_that_differs_from_the_indexed_one_is_not_shown() {
             ran.stderr(),
             dir.path("report/pair-000001.html").exists()
         ),
-        (2, message("dedup-extract"), false)
+        (
+            2,
+            message("dedup-extract")
+                + "dedup-extract: checked 2 documents, found 1 pair; pages for 0 pairs and 0 documents: open report/index.html\n",
+            false
+        )
     );
     assert!(
         String::from_utf8(dir.read("report/index.html"))

@@ -1,42 +1,15 @@
 //! HTML reports: the files that are written, and their behaviour in a real browser.
 
-use crate::test_dir::{TestDir, root};
+use crate::{
+    browser::{browse, browse_quietly, prose},
+    test_dir::TestDir,
+};
 use dedup::{
     align::{AlignOptions, PreparedText, align},
     report::html::DocumentPage,
 };
-use serde_json::{Value, json};
-use std::{
-    fs,
-    io::Write,
-    process::{Command, Stdio},
-};
-
-/// A text of this many words, different for each seed.
-fn prose(seed: u64, words: usize) -> String {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut random = move |below: u64| {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % below
-    };
-    let mut text = String::new();
-    for word in 1..=words {
-        for _ in 0..2 + random(3) {
-            text.push(char::from(b"bdfgklmnprstvz"[random(14) as usize]));
-            text.push(char::from(b"aeiou"[random(5) as usize]));
-        }
-        text.push_str(if word % 150 == 0 {
-            ".\n\n"
-        } else if word % 12 == 0 {
-            ".\n"
-        } else {
-            " "
-        });
-    }
-    text
-}
+use serde_json::json;
+use std::fs;
 
 /// Two long texts with three common passages of 60 words, in different order, and an unrelated
 /// text.
@@ -65,65 +38,14 @@ fn fixture() -> TestDir {
     ])
 }
 
-/// Opens a page and runs the body of an async function in it. Returns its result and the messages
-/// of the browser; prints a message and returns none where no browser is installed.
-fn browse(dir: &TestDir, page: &str, script: &str) -> Option<(Value, Value)> {
-    let url = format!("file://{}", dir.path(page).display());
-    let mut command = Command::new("python3");
-    command
-        .arg(root().join("tests/it/browser.py"))
-        .args([&url, "1200", "800", "light"])
-        .current_dir(dir.temp.path());
-    let mut child = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::inherit())
-        .spawn()
-        .unwrap();
-    child
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(script.as_bytes())
-        .unwrap();
-    let output = child.wait_with_output().unwrap();
-    if output.status.code() == Some(77) {
-        eprintln!("skipped: no browser; scripts/dev/install-deps installs chromium");
-        return None;
-    }
-    assert!(output.status.success());
-    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
-    Some((answer["value"].clone(), answer["said"].clone()))
-}
-
-/// The same, for a page that must not cause messages.
-fn browse_quietly(dir: &TestDir, page: &str, script: &str) -> Option<Value> {
-    let (value, messages) = browse(dir, page, &[TOOLS, script].concat())?;
-    assert_eq!(messages, json!([]), "{page}");
-    Some(value)
-}
-
-/// For scripts: waits until the page is drawn, and locates a passage.
-const TOOLS: &str = "
-    const settled = async () => { for (let frame = 0; frame < 6; frame++) await new Promise(requestAnimationFrame); };
-    const side = (id) => document.querySelector(`#${id} .text`);
-    const place = (id, number) => {
-        const mark = [...side(id).querySelectorAll('mark')].find((mark) => Number(mark.dataset.passage) === number - 1);
-        if (!mark) return null;
-        const [at, box] = [mark.getBoundingClientRect(), side(id).getBoundingClientRect()];
-        return { mark, top: Math.round(at.top - box.top), isSeen: at.top >= box.top && at.top < box.bottom, isActive: mark.classList.contains('active') };
-    };
-    const key = (key) => document.body.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }));
-";
-
-/// Checks that the directory has an overview and the pages of three pairs, and nothing else.
+/// Checks that the directory has an overview and the pages of three pairs, and nothing else but these.
 #[track_caller]
-fn ensure_pages_of_three_pairs(dir: &TestDir, report: &str) {
+fn ensure_pages_of_three_pairs(dir: &TestDir, report: &str, others: &[&str]) {
     let entries = fs::read_dir(dir.path(report)).unwrap();
     let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
     let pages = ["pair-000001.html", "pair-000002.html", "pair-000003.html"];
-    assert_eq!(names, [&["index.html"], &pages[..]].concat());
+    assert_eq!(names, [others, &["index.html"], &pages[..]].concat());
 }
 
 #[test]
@@ -164,7 +86,7 @@ fn a_report_has_an_overview_and_one_page_per_pair() {
         (ran.code(), ran.stderr().as_str(), ran.stdout().as_str()),
         (0, "", "")
     );
-    ensure_pages_of_three_pairs(&dir, "new/report");
+    ensure_pages_of_three_pairs(&dir, "new/report", &[]);
     for threads in ["1", "8"] {
         dir.run_with(
             "dedup-query",
@@ -427,7 +349,7 @@ fn the_table_sorts_and_filters() {
         &["align", "--pairs", "pairs", "--html", "report"],
     )
     .ok();
-    let script = "const rows = () => [...document.querySelectorAll('tbody tr')].map((row) => row.cells[0].textContent + ' ' + row.cells[1].textContent);
+    let script = "const rows = () => [...document.querySelectorAll('#pairs tbody tr')].map((row) => row.cells[0].textContent + ' ' + row.cells[1].textContent);
         const sort = (name) => [...document.querySelectorAll('th button')].find((button) => button.textContent === name).click();
         const seen = [rows()];
         sort('Passages'); seen.push(rows());
@@ -439,8 +361,8 @@ fn the_table_sorts_and_filters() {
         document.getElementById('clear').click();
         const name = document.getElementById('name');
         name.value = 'SOUR'; name.dispatchEvent(new Event('input')); seen.push(rows());
-        return { seen, shown: document.getElementById('shown').textContent, nodes: document.querySelectorAll('.node').length,
-                 link: document.querySelector('tbody a').getAttribute('href') };";
+        return { seen, shown: document.getElementById('pairs-shown').textContent, nodes: document.querySelectorAll('.node').length,
+                 link: document.querySelector('#pairs tbody a').getAttribute('href') };";
     let Some(value) = browse_quietly(&dir, "report/index.html", script) else {
         return;
     };
@@ -585,14 +507,20 @@ fn pairs_of_an_index_become_pages() {
         )
     };
     let ran = extract(&["report", "-o", "report"]);
+    let summary = "dedup-extract: checked 4 documents, found 3 pairs; pages for 3 pairs and 3 documents: open report/index.html\n";
     assert_eq!(
         (ran.code(), ran.stderr().as_str(), ran.stdout().as_str()),
-        (0, "", "")
+        (0, summary, "")
     );
-    ensure_pages_of_three_pairs(&dir, "report");
+    let documents = [
+        "document-000001.html",
+        "document-000002.html",
+        "document-000003.html",
+    ];
+    ensure_pages_of_three_pairs(&dir, "report", &documents);
     for threads in ["1", "8"] {
-        extract(&["report", "-o", threads, "--threads", threads]).ok();
-        for name in ["index.html", "pair-000002.html"] {
+        extract(&["report", "-q", "-o", threads, "--threads", threads]).ok();
+        for name in ["index.html", "pair-000002.html", "document-000001.html"] {
             assert_eq!(
                 dir.read(&format!("{threads}/{name}")),
                 dir.read(&format!("report/{name}")),
@@ -601,7 +529,7 @@ fn pairs_of_an_index_become_pages() {
         }
     }
     let script = "await settled();
-        const rows = [...document.querySelectorAll('tbody tr')].map((row) => row.cells[0].textContent + ' ' + row.cells[1].textContent);
+        const rows = [...document.querySelectorAll('#pairs tbody tr')].map((row) => row.cells[0].textContent + ' ' + row.cells[1].textContent);
         return { rows, notice: document.getElementById('notice')?.textContent ?? null, nodes: document.querySelectorAll('.node').length,
                  title: document.querySelector('h1').textContent, bars: document.querySelectorAll('.bin').length };";
     let Some(value) = browse_quietly(&dir, "report/index.html", script) else {
@@ -638,7 +566,7 @@ fn pairs_of_an_index_become_pages() {
         (cut.code(), cut.stderr().as_str()),
         (
             0,
-            "dedup-extract: pages for the 1 pairs with the highest scores; there are 3 in all, --top N gives more\n"
+            "dedup-extract: checked 4 documents, found 3 pairs; pages for 1 pair and 1 document: open cut/index.html\n"
         )
     );
     assert!(!dir.path("cut/pair-000002.html").exists());
@@ -650,10 +578,9 @@ fn pairs_of_an_index_become_pages() {
         return;
     };
     assert!(
-        value
-            .as_str()
-            .unwrap()
-            .starts_with("Only the pairs with the highest scores are here: 1 of 3."),
+        value.as_str().unwrap().starts_with(
+            "The 1 pairs with the highest scores have a page, of 3; --top and --max-size make more"
+        ),
         "{value}"
     );
 }
@@ -677,6 +604,7 @@ fn hostile_documents_of_an_index_are_shown_as_text() {
         &[
             "report",
             "<script>alert(7)<!--.idx",
+            "-q",
             "-o",
             "report",
             "--exclude-quotes",

@@ -156,7 +156,7 @@ fn aligned_passages_are_rows_of_tables() {
         (&passage["b"][0], &passage["b"][1])
     );
     let tsv = String::from_utf8(dir.read("p.tsv")).unwrap();
-    assert!(tsv.starts_with("a\tb\ta_start\ta_end\tb_start\tb_end\ttokens\tscore\tkind\treverse\ndocs/a.txt\tdocs/b.txt\t"), "{tsv}");
+    assert!(tsv.starts_with("a\tb\ta_start\ta_end\tb_start\tb_end\ttokens\tscore\tkind\treverse\ta_text\tb_text\ndocs/a.txt\tdocs/b.txt\t"), "{tsv}");
     extract(
         &dir,
         &[
@@ -179,17 +179,17 @@ fn aligned_passages_are_rows_of_tables() {
 }
 
 #[test]
-fn answers_and_terminals_are_no_place_for_parquet() {
+fn answers_are_a_table_too() {
     let dir = documents();
-    let ran = dir.run(
+    let lines = dir.run("dedup-query", &["docs", "docs/a.txt"]).ok();
+    let table = dir.run(
         "dedup-query",
         &["docs", "docs/a.txt", "--format", "parquet"],
     );
-    assert_eq!(ran.code(), 2);
-    assert!(
-        ran.stderr()
-            .contains("a table for Parquet is made by dedup-extract"),
-        "{}",
-        ran.stderr()
-    );
+    dir.write("answers.parquet", table.ok());
+    let rows = parquet_rows(&dir, "answers.parquet");
+    let expected = records(&lines);
+    assert!(!expected.is_empty());
+    assert_eq!(rows.len(), expected.len());
+    assert_eq!(rows[0]["doc"], expected[0]["doc"]);
 }

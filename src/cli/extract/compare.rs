@@ -157,9 +157,9 @@ impl CompareArgs {
             wanted: self.which.pairs(),
         };
         let mut out = self.output.open()?;
-        let bar = counting_bar(self.source.common.quiet, "pairs");
+        let bar = counting_bar(self.source.common.quiet, "comparing", "pairs");
         let mut done = |done, all| {
-            bar.set_length(all);
+            bar.set_total(all);
             bar.set_position(done);
         };
         let run = self.source.run(settings.corpus.paths.clone());
@@ -174,7 +174,7 @@ impl CompareArgs {
             )
         };
         let problems = Complaints::watch(PROGRAM.to_owned(), &run, work);
-        bar.finish_and_clear();
+        bar.finish();
         let problems = problems? + source.problems;
         out.commit()?;
         Ok(exit_code(problems, self.source.read.skip_bad))

@@ -15,9 +15,6 @@ pub struct KeepArgs {
 
 impl KeepArgs {
     pub fn keep(&self) -> KeepRule {
-        KeepRule::NAMES
-            .iter()
-            .find(|row| Some(row.0) == self.keep.as_deref())
-            .map_or(KeepRule::First, |row| row.1)
+        KeepRule::named(self.keep.as_deref())
     }
 }

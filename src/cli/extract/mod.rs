@@ -209,8 +209,15 @@ const MANUAL: Manual = Manual {
         (
             "REPORT",
             &[
-                "report -o DIR writes DIR/index.html and DIR/pair-000001.html and so on, the pair with the highest score first; see dedup-query(1) for what is on them. There are pages for 500 pairs, or --top N, those with the highest scores: \
-                 the overview says how many there are in all. It needs the texts, as pairs --passages does. Pages of an earlier run with more pairs are not removed.",
+                "report -o DIR writes DIR/index.html: every document that was checked, with the share of its words that others have, its best sources, and notes (too short to judge, in another language than most, text not \
+                 found); the files that could not be read; a histogram of all pairs, a graph, a table of pairs; and how the report was made. DIR/document-000001.html and so on show a document beside all its sources (the best 12 with \
+                 their texts), DIR/pair-000001.html two documents side by side; see dedup-query(1) for what is on them. It needs the texts, as pairs --passages does.",
+                "There are pages for 500 pairs and 500 documents, or --top N, the best ones, as far as they fit into --max-size SIZE (100M): the overview says how many pairs have none. Pairs without a page have estimated shares, by common \
+                 windows. The table lists up to 60,000 pairs; the histogram counts all. dedup-query align A B --html DIR shows any two documents, dedup-query SOURCE DOC --html FILE any document.",
+                "On the left is the document that was examined: the new one (--new), or else the one whose file was changed on a later day. With --new only new documents are listed. Documents with the same words are one row, and \
+                 so are three or more near copies. What the tables show can be saved as CSV, and the pages can be printed.",
+                "The same documents and options give the same pages: the clock is not asked. --date DATE, or SOURCE_DATE_EPOCH, gives the report a date; the date of the newest document is always on it. Pages of an earlier report in DIR \
+                 are removed.",
             ],
         ),
         (

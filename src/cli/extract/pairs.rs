@@ -148,6 +148,7 @@ impl PairsArgs {
             source,
             corpus: &self.corpus,
             in_chars: self.chars || self.format == Some(PairFormat::PanXml),
+            with_excerpts: self.format().is_table(),
             passage: &self.passage,
             excluded: &self.excluded,
         };

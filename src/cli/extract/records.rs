@@ -109,14 +109,14 @@ pub fn with_bar<D>(
     args: &SourceArgs,
     work: impl FnOnce(&mut Complaints, &mut dyn FnMut(u64, u64)) -> error::Result<D>,
 ) -> error::Result<D> {
-    let bar = counting_bar(args.common.quiet, "documents");
+    let bar = counting_bar(args.common.quiet, "comparing", "documents");
     let mut complaints =
         Complaints::new(PROGRAM.to_owned(), args.is_silent()).quiet(args.common.quiet);
     let done = work(&mut complaints, &mut |done, all| {
-        bar.set_length(all);
+        bar.set_total(all);
         bar.set_position(done);
     });
-    bar.finish_and_clear();
+    bar.finish();
     done
 }
 

@@ -38,6 +38,8 @@ pub struct AlignedTexts<'a> {
     pub corpus: &'a [PathBuf],
     /// Offsets count characters.
     pub in_chars: bool,
+    /// Tables say how each passage begins.
+    pub with_excerpts: bool,
     /// Which passages count.
     pub passage: &'a PassageArgs,
     /// Which text does not count.
@@ -50,6 +52,7 @@ impl AlignedTexts<'_> {
         let passages = PassageOptions {
             corpus: self.source.corpus(self.corpus),
             in_chars: self.in_chars,
+            with_excerpts: self.with_excerpts,
             reading: self.args.run(Vec::new()).input.options(false),
             ..PassageOptions::default()
         };

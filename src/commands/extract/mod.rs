@@ -3,6 +3,7 @@
 mod blots;
 mod boilerplate;
 mod clean;
+mod cluster_shares;
 mod clusters;
 mod compare;
 mod exact;
@@ -20,11 +21,12 @@ use crate::base::setting::Setting;
 pub use clean::{
     CleanAccount, CleanOptions, CleanRecords, CleanRules, CleanWarning, Cleaned, Collection,
     CutLengths, Levels, Preference, Shard, ShardList, ShardWriter, SliceFates, SliceShard,
-    WrittenShards, decide_fates, ensure_lines, split_fates,
+    WrittenShards, decide_fates, ensure_lines, find_copies, split_fates,
 };
+pub use cluster_shares::{ClusterShare, join_cluster_links};
 pub use compare::{CompareMethod, CompareOptions, PairSlice, compare};
 pub use passages::{PassagesOptions, passages};
-pub use report::{ReportOptions, ReportSummary, write_report};
+pub use report::{ReportOptions, ReportSummary, date_of, write_report};
 pub use spans::spans;
 use wanted_pairs::PairRules;
 pub use wanted_pairs::{NewDocuments, WantedPairs};
@@ -34,6 +36,7 @@ use crate::{
         error::{Error, Result},
         ids::DocNo,
         parallel::Limits,
+        share::Share,
     },
     blot::select,
     commands::{
@@ -129,7 +132,7 @@ pub struct ExtractOptions {
     pub threshold: f64,
     /// Which text is too common to count.
     pub common: CommonTextRule,
-    /// The number of threads, and the memory to aim at. An index needs some memory in any case: its sets, and about a hundred bytes and the id for each document.
+    /// The number of threads, and the memory to aim at. What is kept of each document, about a hundred bytes and the id, goes to temporary files in a program that limits its large blocks (see [`limit_large_blocks`](crate::base::files::limit_large_blocks)).
     pub limits: Limits,
 }
 
@@ -292,35 +295,14 @@ pub fn extract_counted(
     out: &mut impl Write,
     progress: &mut Progress<'_>,
 ) -> Result<()> {
-    extract_counted_share(options, counts, TableShare::WHOLE, index, out, progress)
-}
-
-/// One of several equal shares of the documents of a table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TableShare {
-    /// The number of the share, from 0.
-    pub number: usize,
-    /// The number of shares.
-    pub of: usize,
-}
-
-impl TableShare {
-    /// All documents.
-    pub const WHOLE: Self = Self { number: 0, of: 1 };
-
-    /// The documents of the share, of this number of documents.
-    fn documents(self, all: usize) -> Vec<DocNo> {
-        let start = |number: usize| number * all / self.of.max(1);
-        let documents = start(self.number)..start(self.number + 1);
-        documents.map(DocNo::from_index).collect()
-    }
+    extract_counted_share(options, counts, Share::WHOLE, index, out, progress)
 }
 
 /// The same for a share of the documents: all shares in order are the table.
 pub fn extract_counted_share(
     options: &ExtractOptions,
     counts: &[PathBuf],
-    share: TableShare,
+    share: Share,
     index: &Index,
     out: &mut impl Write,
     progress: &mut Progress<'_>,
@@ -342,7 +324,8 @@ pub fn extract_counted_share(
         LeaveOut::default().put_header(options, index, out)?;
     }
     let (view, max_df) = (View::by_id(index)?, options.common.max_df());
-    let documents = share.documents(view.documents());
+    let documents = share.of_items(view.documents());
+    let documents: Vec<DocNo> = documents.map(DocNo::from_index).collect();
     let mut is_wanted = vec![false; view.contents().len()];
     for &document in &documents {
         is_wanted[view.content_of(document).index()] = true;

@@ -25,6 +25,96 @@
     return lines.length > 5 && middle > 45 && long < 100 && indented < lines.length / 4;
   }
 
+  const WORDS = /[\p{L}\p{N}][\p{L}\p{N}\p{M}]*/gu, LETTERS = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Khmer}\p{Script=Lao}\p{Script=Myanmar}]\p{M}*|(?:(?![\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Khmer}\p{Script=Lao}\p{Script=Myanmar}])[\p{L}\p{N}\p{M}])+/gu;
+  const MOST_CHANGES = 800, TERM_LETTERS = 6;
+
+  /** The words of a text, with their places; in scripts without spaces each letter is one. */
+  const wordsOf = (text) => [...text.matchAll(WORDS)].flatMap((run) =>
+    [...run[0].matchAll(LETTERS)].map((word) => ({ start: run.index + word.index, end: run.index + word.index + word[0].length, key: word[0].normalize("NFKC").toLowerCase() })));
+
+  /** Of two lists of words, which are not in a longest common sequence (Myers, 1986); null if there are too many of them. */
+  function changes(a, b) {
+    const [n, m] = [a.length, b.length];
+    const steps = [];
+    let reached = new Map([[1, 0]]);
+    for (let cost = 0; cost <= Math.min(n + m, MOST_CHANGES); cost++) {
+      steps.push(reached);
+      const next = new Map(reached);
+      for (let k = -cost; k <= cost; k += 2) {
+        const isDown = k === -cost || (k !== cost && (reached.get(k - 1) ?? -1) < (reached.get(k + 1) ?? -1));
+        let x = isDown ? reached.get(k + 1) ?? 0 : (reached.get(k - 1) ?? 0) + 1;
+        let y = x - k;
+        while (x < n && y < m && a[x] === b[y]) [x, y] = [x + 1, y + 1];
+        next.set(k, x);
+        if (x >= n && y >= m) return walkBack(steps, n, m);
+      }
+      reached = next;
+    }
+    return null;
+  }
+
+  function walkBack(steps, n, m) {
+    const differs = [new Set(), new Set()];
+    let [x, y] = [n, m];
+    for (let cost = steps.length - 1; cost > 0; cost--) {
+      const before = steps[cost], k = x - y;
+      const isDown = k === -cost || (k !== cost && (before.get(k - 1) ?? -1) < (before.get(k + 1) ?? -1));
+      const from = isDown ? k + 1 : k - 1, fromX = before.get(from) ?? 0, fromY = fromX - from;
+      if (isDown) differs[1].add(fromY);
+      else differs[0].add(fromX);
+      [x, y] = [fromX, fromY];
+    }
+    return differs;
+  }
+
+  /** Of two lists of words, which the other one does not have, in any order and with any ending. */
+  function missing(a, b) {
+    const term = (word) => [...word].slice(0, TERM_LETTERS).join("");
+    const of = (one, two) => {
+      const left = new Map();
+      for (const word of two) left.set(term(word), (left.get(term(word)) ?? 0) + 1);
+      const found = new Set();
+      one.forEach((word, at) => {
+        const count = left.get(term(word)) ?? 0;
+        if (count) left.set(term(word), count - 1);
+        else found.add(at);
+      });
+      return found;
+    };
+    return [of(a, b), of(b, a)];
+  }
+
+  const differing = new Map();
+  /** The places in the text of a passage, on one side, of words that the other side does not have: [start, end] each. */
+  function differences(passage, side) {
+    const { kind } = known(passage);
+    if (kind === "verbatim" || kind === "summary") return [];
+    if (!differing.has(passage)) {
+      const words = [left, right].map((pane) => wordsOf(pane.passageText(passage)));
+      const [a, b] = words.map((of) => of.map(({ key }) => key));
+      const found = (kind === "edited" && changes(a, b)) || missing(a, b);
+      differing.set(passage, found.map((at, of) => [...at].sort((one, two) => one - two).map((number) => [words[of][number].start, words[of][number].end])));
+    }
+    return differing.get(passage)[side];
+  }
+
+  /** A piece of a passage's text that starts at a place of it, with the words that differ marked. */
+  function withDifferences(text, start, places, make) {
+    const end = start + text.length, made = [];
+    let at = start;
+    for (const [from, to] of places) {
+      if (to <= start || from >= end) continue;
+      const [first, last] = [Math.max(from, start), Math.min(to, end)];
+      if (first > at) made.push(...make(text.slice(at - start, first - start)));
+      made.push(element("span", { class: "differs" }, text.slice(first - start, last - start)));
+      at = last;
+    }
+    if (at < end) made.push(...make(text.slice(at - start)));
+    return made;
+  }
+
+  const withGaps = (text) => text.split(/(\n[ \t]*\n\s*)/).map((part, odd) => (odd % 2 ? element("span", { class: "gap" }, part) : part));
+
   /** One of the two texts: blocks that are drawn when they come near the visible part, and dropped when they are far away. */
   class Pane {
     constructor(id, side) {
@@ -132,7 +222,8 @@
     }
 
     segment(at, index, segment) {
-      const content = textOf(segment).split(/(\n[ \t]*\n\s*)/).map((part, odd) => (odd % 2 ? element("span", { class: "gap" }, part) : part));
+      const text = textOf(segment);
+      const content = withGaps(text);
       const all = passagesOf(segment), here = all.filter(isHere);
       const out = typeof segment === "string" ? undefined : segment[2];
       if (!here.length && out) return element("span", { class: "out", title: `Not counted: ${out}` }, ...content);
@@ -152,8 +243,34 @@
         if (place.first !== at || place.segment !== index) continue;
         mark.append(element("span", { class: "n", "data-c": colourOf(passage) }, numberOf(passage)));
       }
-      mark.append(...content);
+      const differ = differences(shown, this.side);
+      mark.append(...(differ.length ? withDifferences(text, this.offsetIn(shown, at, index), differ, withGaps) : content));
       return mark;
+    }
+
+    /** The text of a passage on this side. */
+    passageText(passage) {
+      let text = "";
+      this.eachPiece(passage, (piece) => (text += piece));
+      return text;
+    }
+
+    /** How much of a passage comes before a segment. */
+    offsetIn(passage, at, index) {
+      let before = 0;
+      this.eachPiece(passage, (piece, block, segment) => {
+        if (block < at || (block === at && segment < index)) before += piece.length;
+      });
+      return before;
+    }
+
+    eachPiece(passage, each) {
+      const place = this.places.get(passage);
+      for (let at = place?.first ?? 0; at <= (place?.last ?? -1); at++) {
+        for (let segment = 1; segment < this.blocks[at].length; segment++) {
+          if (passagesOf(this.blocks[at][segment]).includes(passage)) each(textOf(this.blocks[at][segment]), at, segment);
+        }
+      }
     }
 
     marksOf(passage, at) {
@@ -292,9 +409,10 @@
   function showSource(number, passage = null) {
     if (number < 0 || number >= meta.sources.length) return;
     [source, rank, active] = [meta.sources[number], number, null];
+    // The words that differ are found from both texts.
+    right.load(dataOf(source.text), source.id, source);
     if (!left.blocks) left.load(dataOf("text-document"), meta.document, meta);
     else left.drawAgain();
-    right.load(dataOf(source.text), source.id, source);
     byId("everything").checked = false;
     document.querySelectorAll("[data-source]").forEach((button) => {
       button.setAttribute("aria-current", Number(button.dataset.source) === number);
@@ -321,14 +439,11 @@
 
   /** The text of a passage, as much of it as is printed. */
   function excerpt(pane, passage) {
-    const { first, last } = pane.places.get(passage);
-    let text = "";
-    for (let at = first; at <= last && text.length <= PRINTED_CHARS; at++) {
-      text += pane.blocks[at].slice(1).filter((segment) => passagesOf(segment).includes(passage)).map(textOf).join("");
-    }
-    if (text.length > PRINTED_CHARS) text = `${text.slice(0, PRINTED_CHARS)} […]`;
+    const whole = pane.passageText(passage), text = whole.slice(0, PRINTED_CHARS);
     const isFlowing = !pane.text.classList.contains("lines");
-    return isFlowing ? text.replace(/(\S)[ \t]*\n(?![ \t]*\n)/g, "$1 ") : text;
+    const flow = (part) => [isFlowing ? part.replace(/(\S)[ \t]*\n(?![ \t]*\n)/g, "$1 ") : part];
+    const made = withDifferences(text, 0, differences(passage, pane.side), flow);
+    return whole.length > PRINTED_CHARS ? [...made, " […]"] : made;
   }
 
   /** Paper does not scroll: it gets the passages of the source that is shown, one below the other. */
@@ -339,7 +454,7 @@
       const passage = source.first + at, { kind, tokens, score } = known(passage);
       const colour = { "data-c": colourOf(passage) };
       const title = element("h3", colour, element("b", {}, numberOf(passage)), ` ${kind} · ${counted(tokens, "word")} in common · ${percent(score)} alike`);
-      const both = [left, right].map((pane) => element("p", { dir: "auto" }, excerpt(pane, passage)));
+      const both = [left, right].map((pane) => element("p", { dir: "auto" }, ...excerpt(pane, passage)));
       return [title, element("div", { class: "both", ...colour }, ...both)];
     });
     const rest = source.passages.length - PRINTED_PASSAGES;

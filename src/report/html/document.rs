@@ -33,13 +33,37 @@ pub struct DocumentPage<'d> {
     sources: Vec<Source>,
     marks: Vec<Mark>,
     texts: SpooledTempFile,
-    overview: Option<&'d str>,
+    link: Option<[&'d str; 2]>,
+    notice: Option<&'d str>,
+    links: PageLinks,
     notes: &'d [String],
+    /// Lists the sources even if there is only one.
+    lists_sources: bool,
+}
+
+/// Where a page leads, besides to the overview.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PageLinks {
+    /// The page with all sources of the document.
+    pub all_sources: Option<String>,
+    /// Sources with less in common that are not on the page, and where they are listed.
+    pub more: Option<(u64, String)>,
+}
+
+/// What the sources of a document have of it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct DocumentSummary {
+    /// The share of its words that are in a source, each word once.
+    pub share: f64,
+    /// The sources in the order of the page: the number in which each was added, and the share that it adds.
+    pub credits: Vec<(usize, f64)>,
 }
 
 /// A source without its text.
 struct Source {
     id: String,
+    /// The page of the document and this source alone.
+    page: Option<String>,
     /// The number of its first passage on the page.
     first: u32,
     passages: Vec<Known>,
@@ -75,17 +99,43 @@ impl<'d> DocumentPage<'d> {
             sources: Vec::new(),
             marks: Vec::new(),
             texts,
-            overview: None,
+            link: None,
+            notice: None,
+            links: PageLinks::default(),
             notes: &[],
+            lists_sources: false,
         }
+    }
+
+    /// Lists the sources beside the texts even if there is only one or none.
+    pub fn with_list(self) -> Self {
+        Self {
+            lists_sources: true,
+            ..self
+        }
+    }
+
+    /// Links the page to others.
+    pub fn with_links(self, links: PageLinks) -> Self {
+        Self { links, ..self }
     }
 
     /// Links the page to the overview that it belongs to: the name of a file in the same directory.
     pub fn with_overview(self, file: &'d str) -> Self {
+        self.with_link("Overview", file)
+    }
+
+    /// Links the page to another one.
+    pub fn with_link(self, label: &'d str, address: &'d str) -> Self {
         Self {
-            overview: Some(file),
+            link: Some([label, address]),
             ..self
         }
+    }
+
+    /// Adds a sentence below the title.
+    pub fn with_notice(self, notice: Option<&'d str>) -> Self {
+        Self { notice, ..self }
     }
 
     /// Adds sentences to the explanation of how words are counted, such as what was left out.
@@ -117,6 +167,7 @@ impl<'d> DocumentPage<'d> {
         self.texts.write_all(&out).map_err(waiting)?;
         self.sources.push(Source {
             id: id.to_owned(),
+            page: None,
             first,
             passages: passages
                 .iter()
@@ -140,8 +191,15 @@ impl<'d> DocumentPage<'d> {
         Ok(())
     }
 
+    /// Links the source that was added last to the page of the document and this source alone.
+    pub fn link_source(&mut self, page: String) {
+        if let Some(source) = self.sources.last_mut() {
+            source.page = Some(page);
+        }
+    }
+
     /// Writes the page.
-    pub fn write(mut self, out: &mut impl Write) -> Result<()> {
+    pub fn write(mut self, out: &mut impl Write) -> Result<DocumentSummary> {
         let stretches: Vec<&[WordRange]> = self
             .sources
             .iter()
@@ -153,7 +211,7 @@ impl<'d> DocumentPage<'d> {
         let order = ranked(is_out, &stretches);
         let mut page = Vec::new();
         FRAME.put_head(&mut page, &self.title());
-        let is_many = self.sources.len() > 1;
+        let is_many = self.is_many();
         put(
             &mut page,
             if is_many {
@@ -175,7 +233,21 @@ impl<'d> DocumentPage<'d> {
         io::copy(&mut self.texts, out).map_err(Error::output)?;
         page.clear();
         FRAME.put_foot(&mut page);
-        out.write_all(&page).map_err(Error::output)
+        out.write_all(&page).map_err(Error::output)?;
+        Ok(self.summary(&order))
+    }
+
+    fn is_many(&self) -> bool {
+        self.lists_sources || self.sources.len() > 1
+    }
+
+    fn summary(&self, order: &[(usize, u32)]) -> DocumentSummary {
+        let credit = |&(source, words): &(usize, u32)| (source, self.share_of_words(words.into()));
+        let all: u64 = order.iter().map(|&(_, words)| u64::from(words)).sum();
+        DocumentSummary {
+            share: self.share_of_words(all),
+            credits: order.iter().map(credit).collect(),
+        }
     }
 
     /// A short name of a document that differs from the others of the page.
@@ -190,37 +262,51 @@ impl<'d> DocumentPage<'d> {
     }
 
     fn title(&self) -> String {
-        match &self.sources[..] {
-            [source] => format!("{} and {}", self.name(self.id), self.name(&source.id)),
-            _ => format!("{} and its sources", self.name(self.id)),
+        match self.only_source() {
+            Some(source) => format!("{} and {}", self.name(self.id), self.name(&source.id)),
+            None => format!("{} and its sources", self.name(self.id)),
         }
+    }
+
+    /// The source, if the page is of a pair.
+    fn only_source(&self) -> Option<&Source> {
+        self.sources.first().filter(|_| !self.is_many())
     }
 
     /// The name of the document and the numbers that sum it up.
     fn put_top(&self, out: &mut Vec<u8>, order: &[(usize, u32)]) {
         put(out, "<header class=\"top\">\n<div class=\"title\">");
-        if let Some(file) = self.overview {
-            put_element(out, "<a class=\"back\" href=\"", file, "\">All pairs</a>");
+        if let Some([label, address]) = self.link {
+            put_element(out, "<a class=\"back\" href=\"", address, "\">");
+            put_element(out, "", label, "</a>");
+        }
+        if let Some(page) = &self.links.all_sources {
+            put_element(out, "<a class=\"all\" href=\"", page, "\">All sources of ");
+            put_element(out, "<bdi>", self.name(self.id), "</bdi></a>");
         }
         put_element(out, "<h1><bdi>", self.name(self.id), "</bdi>");
-        match &self.sources[..] {
-            [source] => put_element(
+        match self.only_source() {
+            Some(source) => put_element(
                 out,
                 " <span>and</span> <bdi>",
                 self.name(&source.id),
                 "</bdi>",
             ),
-            _ => put(out, " <span>and its sources</span>"),
+            None => put(out, " <span>and its sources</span>"),
         }
-        put(out, "</h1></div>\n<dl class=\"numbers\">");
+        put(out, "</h1>");
+        if let Some(notice) = self.notice {
+            put_element(out, "<p class=\"kept\" role=\"note\">", notice, "</p>");
+        }
+        put(out, "</div>\n<dl class=\"numbers\">");
         let longest = self
             .sources
             .iter()
             .map(|source| source.longest)
             .max()
             .unwrap_or(0);
-        match &self.sources[..] {
-            [source] => {
+        match self.only_source() {
+            Some(source) => {
                 put_number_tile(
                     out,
                     &percent(source.share),
@@ -232,14 +318,16 @@ impl<'d> DocumentPage<'d> {
                     "of the right text is in the left",
                 );
             }
-            sources => {
+            None => {
                 let credited: u64 = order.iter().map(|&(_, words)| u64::from(words)).sum();
                 put_number_tile(
                     out,
                     &percent(self.share_of_words(credited)),
                     "of the text is in a source",
                 );
-                put_number_tile(out, &count(sources.len().to_u64()), "sources");
+                let sources = self.sources.len().to_u64();
+                let what = if sources == 1 { "source" } else { "sources" };
+                put_number_tile(out, &count(sources), what);
             }
         }
         put_number_tile(
@@ -290,17 +378,29 @@ impl<'d> DocumentPage<'d> {
             put(
                 out,
                 &format!(
-                    "<small>{share} of the text, {of_source} of the source · {passages}, longest {} words</small></button></li>\n",
+                    "<small>{share} of the text, {of_source} of the source · {passages}, longest {} words</small></button>",
                     count(source.longest.into())
                 ),
             );
+            if let Some(page) = &source.page {
+                put_element(out, "<a class=\"alone\" href=\"", page, "\" aria-label=\"");
+                let what = format!("{} and this source side by side", self.name(self.id));
+                put_element(out, "", &what, "\">side by side</a>");
+            }
+            put(out, "</li>\n");
         }
-        put(out, "</ol>\n</nav>\n");
+        put(out, "</ol>\n");
+        if let Some((sources, href)) = &self.links.more {
+            let what = format!("{} with less in common", counted(*sources, "more source"));
+            put_element(out, "<p class=\"more\"><a href=\"", href, "\">");
+            put_element(out, "", &what, "</a></p>\n");
+        }
+        put(out, "</nav>\n");
     }
 
     /// What the numbers mean, for the help and the end of a printed page.
     fn put_counted(&self, out: &mut Vec<u8>, is_many: bool) {
-        put(out, "<dialog id=\"help\">\n");
+        put(out, "<dialog id=\"help\" aria-label=\"Help\">\n");
         put(out, include_str!("keys.html"));
         put(out, include_str!("counted.html"));
         if is_many {

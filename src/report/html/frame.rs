@@ -6,6 +6,8 @@ use super::{digest::source_hash, escape::put_html};
 pub struct Frame {
     style: String,
     script: String,
+    /// Where forms may be sent.
+    form_action: &'static str,
 }
 
 impl Frame {
@@ -14,6 +16,23 @@ impl Frame {
         Self {
             style: [include_str!("common.css"), style].concat(),
             script: [include_str!("common.js"), script].concat(),
+            form_action: "'none'",
+        }
+    }
+
+    /// With this script, and without the common one.
+    pub fn with_script(self, script: &str) -> Self {
+        Self {
+            script: script.to_owned(),
+            ..self
+        }
+    }
+
+    /// Its forms may be sent to the server that the page is from.
+    pub fn with_forms(self) -> Self {
+        Self {
+            form_action: "'self'",
+            ..self
         }
     }
 
@@ -22,6 +41,7 @@ impl Frame {
         Self {
             style: [include_str!("common.css"), style].concat(),
             script: String::new(),
+            form_action: "'none'",
         }
     }
 
@@ -33,8 +53,9 @@ impl Frame {
             source_hash(self.style.as_bytes()),
             source_hash(self.script.as_bytes()),
         );
+        let form_action = self.form_action;
         let policy = format!(
-            "default-src 'none'; style-src '{style}'; script-src '{script}'; base-uri 'none'; form-action 'none'"
+            "default-src 'none'; style-src '{style}'; script-src '{script}'; base-uri 'none'; form-action {form_action}"
         );
         put(
             out,

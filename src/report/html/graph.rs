@@ -1,8 +1,7 @@
 //! The graph of connected documents. The layout is computed here, so that the same pairs give the same picture.
 
 use super::{
-    directory::page_name,
-    escape::put_html,
+    directory::{PageKind, page_name},
     frame::{name_among, put, put_element},
     number::{count, counted, percent},
 };
@@ -14,8 +13,8 @@ use std::{cmp::Reverse, collections::HashMap, f64::consts::TAU};
 pub struct Edge {
     pub ends: [u32; 2],
     pub share: f64,
-    /// The number of its page.
-    pub page: usize,
+    /// The number of its page, if it has one.
+    pub page: Option<usize>,
 }
 
 /// The most documents that are drawn; of more, only the largest groups.
@@ -43,7 +42,11 @@ pub fn put_graph(out: &mut Vec<u8>, ids: &[String], edges: &[Edge]) {
         "<figure class=\"graph\">\n<figcaption><h2>Connected documents</h2><p>",
     );
     put(out, &caption(&groups, &drawn, nodes));
-    put(out, "</p></figcaption>\n");
+    put(out, "</p>");
+    if !drawn.is_empty() {
+        put(out, include_str!("zoom.html"));
+    }
+    put(out, "</figcaption>\n");
     if !drawn.is_empty() {
         put_picture(out, ids, edges, &drawn, nodes <= MAX_NAMED);
     }
@@ -55,7 +58,7 @@ fn caption(groups: &[Vec<u32>], drawn: &[&[u32]], nodes: usize) -> String {
     match groups.len() {
         0 => "No pair shares a tenth of either text.".to_owned(),
         number if nodes == all => format!(
-            "{} in {}; a line joins two if a tenth or more of one is in the other. Choose a line to open the pair, a dot to see all pairs of a document.",
+            "{} in {}; a line joins two if a tenth or more of one is in the other. Choose a line to open the pair, a dot to see the pairs of a document.",
             counted(nodes as u64, "document"),
             counted(number as u64, "group")
         ),
@@ -113,7 +116,7 @@ fn put_picture(
     by_share.sort_by(|one, two| {
         two.share
             .total_cmp(&one.share)
-            .then(one.page.cmp(&two.page))
+            .then(one.ends.cmp(&two.ends))
     });
     let (places, width, height) = packed(groups, &by_share, is_named);
     let shown = by_share
@@ -123,35 +126,13 @@ fn put_picture(
     put(
         out,
         &format!(
-            "<svg viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\" aria-label=\"Graph of documents\">\n"
+            "<svg viewBox=\"0 0 {width:.0} {height:.0}\" role=\"group\" aria-label=\"Graph of documents\">\n"
         ),
     );
     // The strongest are drawn last, on top.
     for edge in shown.collect::<Vec<_>>().into_iter().rev() {
-        let [(x1, y1), (x2, y2)] = edge.ends.map(|end| places[&end]);
-        let line = format!("x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"");
-        // A thin line is hard to point at.
-        put(
-            out,
-            &format!(
-                "<a href=\"{}\"><line class=\"hit\" {line}/>",
-                page_name(edge.page)
-            ),
-        );
-        put(
-            out,
-            &format!(
-                "<line {line} stroke-width=\"{:.1}\"/>",
-                1.0 + 4.0 * edge.share
-            ),
-        );
-        let [a, b] = edge.ends.map(|end| ids[end.to_usize()].as_str());
-        put_element(
-            out,
-            "<title>",
-            &format!("{a} and {b}: {}", percent(edge.share)),
-            "</title></a>\n",
-        );
+        let ends = edge.ends.map(|end| places[&end]);
+        put_edge(out, edge, ends, ids);
     }
     let drawn = groups
         .iter()
@@ -159,33 +140,67 @@ fn put_picture(
         .flatten()
         .map(|&document| ids[document.to_usize()].as_str());
     for &document in groups.iter().copied().flatten() {
-        let (x, y) = places[&document];
         let id = &ids[document.to_usize()];
-        put(
-            out,
-            &format!(
-                "<g class=\"node\" data-document=\"{document}\" tabindex=\"0\" role=\"button\" aria-label=\""
-            ),
-        );
-        put_html(out, id);
-        put_element(out, "\"><title>", id, "</title>");
-        put(
-            out,
-            &format!(
-                "<circle class=\"hit\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"11\"/><circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"5.5\"/>"
-            ),
-        );
-        if is_named {
-            put_element(
-                out,
-                &format!("<text x=\"{x:.1}\" y=\"{:.1}\">", y + 19.0),
-                &shortened(name_among(id, drawn.clone())),
-                "</text>",
-            );
-        }
-        put(out, "</g>\n");
+        let name = shortened(name_among(id, drawn.clone()));
+        put_node(out, document, places[&document], id, &name);
     }
     put(out, "</svg>\n");
+}
+
+/// A line, which leads to the page of the pair if there is one.
+fn put_edge(out: &mut Vec<u8>, edge: &Edge, ends: [(f64, f64); 2], ids: &[String]) {
+    let [(x1, y1), (x2, y2)] = ends;
+    let line = format!("x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"");
+    let [a, b] = edge.ends.map(|end| ids[end.to_usize()].as_str());
+    let what = format!("{a} and {b}: {}", percent(edge.share));
+    // Keys reach the pairs in the table.
+    let close = match edge.page {
+        Some(page) => {
+            let page = page_name(PageKind::Pair, page);
+            put_element(
+                out,
+                &format!("<a class=\"edge\" href=\"{page}\" tabindex=\"-1\" aria-label=\""),
+                &what,
+                "\">",
+            );
+            "</a>\n"
+        }
+        None => {
+            put(out, "<g class=\"edge\">");
+            "</g>\n"
+        }
+    };
+    // A thin line is hard to point at.
+    put(out, &format!("<line class=\"hit\" {line}/>"));
+    let width = 1.0 + 4.0 * edge.share;
+    put(out, &format!("<line {line} stroke-width=\"{width:.1}\"/>"));
+    put_element(out, "<title>", &what, "</title>");
+    put(out, close);
+}
+
+/// A dot and its name. The script places names so that none hides another.
+fn put_node(out: &mut Vec<u8>, document: u32, (x, y): (f64, f64), id: &str, name: &str) {
+    put_element(
+        out,
+        &format!(
+            "<g class=\"node\" data-document=\"{document}\" data-x=\"{x:.1}\" data-y=\"{y:.1}\" tabindex=\"-1\" role=\"button\" aria-pressed=\"false\" aria-label=\""
+        ),
+        id,
+        "\">",
+    );
+    put_element(out, "<title>", id, "</title>");
+    put(
+        out,
+        &format!(
+            "<circle class=\"hit\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"11\"/><circle class=\"dot\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"5.5\"/>"
+        ),
+    );
+    put_element(
+        out,
+        &format!("<text x=\"{x:.1}\" y=\"{:.1}\">", y + 19.0),
+        name,
+        "</text></g>\n",
+    );
 }
 
 fn shortened(name: &str) -> String {
@@ -320,7 +335,7 @@ mod tests {
         Edge {
             ends: [a, b],
             share,
-            page: 1,
+            page: Some(1),
         }
     }
 

@@ -32,6 +32,15 @@ pub fn counted(number: u64, noun: &str) -> String {
     format!("{} {noun}{ending}", count(number))
 }
 
+/// A count that fits above a bar: 999, 1k, 23k.
+pub fn short_count(number: u64) -> String {
+    if number < 1000 {
+        number.to_string()
+    } else {
+        format!("{}k", count((number + 500) / 1000))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -52,6 +52,7 @@ mod tests {
             p_value: None,
             kind: "edited",
             reverse: false,
+            excerpts: Default::default(),
         };
         let expected =
             "{\"a\":[1,4],\"b\":[0,9],\"tokens\":2,\"score\":0.666667,\"kind\":\"edited\"}";

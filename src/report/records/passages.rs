@@ -6,9 +6,10 @@ use crate::{
 };
 use serde::{Serialize, Serializer};
 use std::ops::Not;
+use utoipa::ToSchema;
 
 /// The passages of a query and a document, and how their words were counted.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, ToSchema)]
 pub struct PairPassages {
     /// How the words of `a` were counted; left out if all of them count.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -21,7 +22,7 @@ pub struct PairPassages {
 }
 
 /// Two documents that were aligned, and the passages that they share.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, ToSchema)]
 pub struct AlignedPair {
     /// The id of one document.
     pub a: String,
@@ -42,7 +43,7 @@ pub struct AlignedPair {
 }
 
 /// A passage of two documents.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct PassageRecord {
     /// Its start and end in `a`, in bytes or characters.
     pub a: [u32; 2],
@@ -61,6 +62,9 @@ pub struct PassageRecord {
     /// `b` has the reverse complement; left out if not.
     #[serde(skip_serializing_if = "Not::not")]
     pub reverse: bool,
+    /// How it begins in `a` and in `b`: columns of tables. Other records have none.
+    #[serde(skip)]
+    pub excerpts: [String; 2],
 }
 
 impl From<&Passage> for PassageRecord {
@@ -73,6 +77,7 @@ impl From<&Passage> for PassageRecord {
             p_value: passage.p_value.map(|p| three_digits(p) as f32),
             kind: passage.kind.name(),
             reverse: passage.is_reversed,
+            excerpts: Default::default(),
         }
     }
 }
@@ -100,6 +105,10 @@ pub struct PassageRow<'r> {
     pub kind: &'r str,
     /// `b` has the reverse complement.
     pub reverse: bool,
+    /// How it begins in `a`.
+    pub a_text: &'r str,
+    /// How it begins in `b`.
+    pub b_text: &'r str,
 }
 
 impl<'r> PassageRow<'r> {
@@ -120,16 +129,19 @@ impl<'r> PassageRow<'r> {
             score: passage.score,
             kind: passage.kind,
             reverse: passage.reverse,
+            a_text: &passage.excerpts[0],
+            b_text: &passage.excerpts[1],
         })
     }
 }
 
 /// How the words of a document were counted.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct CountedWords {
     /// All of them.
     pub words: u32,
     /// Those that do not count, by reason.
+    #[schema(value_type = std::collections::BTreeMap<String, u32>)]
     pub excluded: ExcludedWords,
     /// Those that count.
     pub counted: u32,

@@ -3,9 +3,10 @@
 use super::passages::PairPassages;
 use serde::Serialize;
 use std::ops::Not;
+use utoipa::ToSchema;
 
 /// A document of an index that shares text with a query.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, ToSchema)]
 pub struct QueryMatch<'r> {
     /// The id of the document that was searched for.
     pub query: &'r str,
@@ -20,7 +21,7 @@ pub struct QueryMatch<'r> {
 }
 
 /// A document that was found, and how much it shares with the query.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, ToSchema)]
 pub struct MatchRecord {
     /// The id of the document.
     pub doc: String,
@@ -47,7 +48,7 @@ pub struct QueryAnswer<'r> {
 }
 
 /// The answer of a history to a document.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct HistoryAnswer<'r> {
     /// The id of the document.
     pub doc: &'r str,
@@ -65,7 +66,7 @@ pub struct HistoryAnswer<'r> {
 }
 
 /// An entry of a history that is similar to a document.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 pub struct HistoryMatch<'r> {
     /// The id of the entry.
     pub doc: &'r str,

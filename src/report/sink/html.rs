@@ -4,7 +4,7 @@ use super::Sink;
 use crate::{
     align::{Passage, PreparedText},
     base::error::Result,
-    report::html::{DocumentPage, OVERVIEW},
+    report::html::{DocumentPage, OVERVIEW, PageLinks},
 };
 
 /// Two documents with their texts, and what they share.
@@ -17,6 +17,8 @@ pub struct PairTexts<'t> {
     pub passages: &'t [Passage],
     /// Sentences on what counts, for the help of the page.
     pub notes: &'t [String],
+    /// Where else the page leads.
+    pub links: PageLinks,
 }
 
 /// Writes each pair as a page, which links to the overview of all pairs.
@@ -27,8 +29,10 @@ impl Sink<PairTexts<'_>> for HtmlPages {
         let [a, b] = pair.ids;
         let mut page = DocumentPage::new(a, pair.texts[0])
             .with_overview(OVERVIEW)
+            .with_links(pair.links.clone())
             .with_notes(pair.notes);
         page.add_source(b, pair.texts[1], pair.passages)?;
-        page.write(out)
+        page.write(out)?;
+        Ok(())
     }
 }

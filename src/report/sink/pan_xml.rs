@@ -173,6 +173,7 @@ mod tests {
                 p_value: None,
                 kind: "edited",
                 reverse: false,
+                excerpts: Default::default(),
             }],
             ..AlignedPair::default()
         };
