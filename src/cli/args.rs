@@ -316,8 +316,14 @@ pub fn read_list(
     let lines = input.split(if is_nul_separated { 0 } else { b'\n' });
     let text = move |line: io::Result<Vec<u8>>| {
         let line = line.map_err(|error| Error::io(&name, error))?;
-        String::from_utf8(line)
-            .map_err(|_| Error::io(&name, io::Error::other("an entry of the list is not UTF-8")))
+        String::from_utf8(line).map_err(|_| {
+            Error::io(
+                &name,
+                io::Error::other(
+                    "an entry of the list is not UTF-8; rename the file, or name its directory",
+                ),
+            )
+        })
     };
     Ok(lines
         .map(text)

@@ -35,6 +35,13 @@ pub struct ExcludeArgs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MaxDf(CommonTextRule);
 
+impl MaxDf {
+    /// Which text is too common to count.
+    pub fn rule(self) -> CommonTextRule {
+        self.0
+    }
+}
+
 impl FromStr for MaxDf {
     type Err = String;
 
@@ -53,7 +60,7 @@ impl FromStr for MaxDf {
 impl ExcludeArgs {
     /// Which text is too common to count; `default` if the user does not say.
     pub fn common_text(&self, default: CommonTextRule) -> CommonTextRule {
-        self.max_df.map_or(default, |MaxDf(common)| common)
+        self.max_df.map_or(default, MaxDf::rule)
     }
 
     /// The number of documents that was given, for verbs that do not look for boilerplate.
@@ -137,6 +144,16 @@ impl PassageArgs {
         "count_quotes",
         "min_match_words",
     ];
+
+    /// Whether quotations are left out, if the flags say so.
+    pub fn quotes(&self) -> Option<bool> {
+        (self.exclude_quotes || self.count_quotes).then_some(!self.count_quotes)
+    }
+
+    /// Whether lists of references are left out, if the flags say so.
+    pub fn bibliography(&self) -> Option<bool> {
+        (self.exclude_bibliography || self.count_quotes).then_some(!self.count_quotes)
+    }
 
     /// Adds to the options what does not count: what the flags say, or else the preset.
     /// `is_of_both`: neither document is the source of the other.

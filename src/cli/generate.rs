@@ -1,6 +1,6 @@
 //! Manual pages and completions, made from the same definitions that parse the arguments.
 
-use super::{Tool, args::MORE};
+use super::{Tool, args::MORE, help::whole_command};
 use clap::{Arg, Command, ValueEnum};
 use clap_complete::Shell;
 use clap_mangen::{
@@ -37,7 +37,7 @@ pub fn examples(manual: &Manual) -> String {
 }
 
 pub fn generate<T: Tool>(what: What) -> Result<(), anyhow::Error> {
-    let command = T::adjust(T::command());
+    let command = whole_command::<T>();
     let name = command.get_name().to_owned();
     let mut page = Vec::new();
     match what {

@@ -1,9 +1,9 @@
 //! The help of programs and verbs: examples first, then flags, never more than a screen and a half.
 
-use super::{Tool, args::MORE, generate::Manual};
+use super::{Tool, args::MORE, console::ProgressMode, generate::Manual};
 use clap::{
     Arg, ArgAction, Command, Error,
-    builder::{Resettable, StyledStr, Styles},
+    builder::{EnumValueParser, Resettable, StyledStr, Styles},
     error::{ContextKind, ContextValue, ErrorKind},
 };
 use std::ffi::OsString;
@@ -17,9 +17,26 @@ const TEMPLATE: &str = "{about}\n\n{before-help}{usage-heading} {usage}\n\n{all-
 
 /// The command of a program, with the help that users see.
 pub fn command_of<T: Tool>() -> Command {
-    let command = T::adjust(T::command());
+    let command = whole_command::<T>();
     let name = command.get_name().to_owned();
     with_help(command, &name, &T::MANUAL, T::DEFAULT_VERB)
+}
+
+/// The command of a program with all of its flags.
+pub fn whole_command<T: Tool>() -> Command {
+    with_progress(T::adjust(T::command()))
+}
+
+/// Adds the flag for progress to each verb, or to a program that has none.
+fn with_progress(command: Command) -> Command {
+    let verbs = names(&command);
+    if verbs.is_empty() {
+        // The short help of the larger verbs has no line left; man says more.
+        return command.arg(progress().hide_short_help(true));
+    }
+    verbs.iter().fold(command, |command, verb| {
+        command.mut_subcommand(verb, with_progress)
+    })
 }
 
 /// Sets the help of a command and of its verbs. `line`: how it is called.
@@ -57,6 +74,22 @@ fn with_help(command: Command, line: &str, manual: &Manual, default: Option<&str
         .after_help(Resettable::<StyledStr>::Reset)
         .help_template(TEMPLATE)
         .arg(help)
+}
+
+/// Every verb has it; [`super::main_of`] finds it by its name.
+fn progress() -> Arg {
+    Arg::new("progress")
+        .long("progress")
+        .value_name("WHEN")
+        .value_parser(EnumValueParser::<ProgressMode>::new())
+        .hide_possible_values(true)
+        .help("Show progress: auto, always, never, or json for programs [default: auto]")
+        .long_help(
+            "Show progress: auto, always, never, or json for programs [default: auto]\n\n\
+             auto: a bar, if stderr is a terminal. always: without a terminal, a line for each tenth. json: every line on stderr \
+             is an object; see PROGRESS in dedup(7).",
+        )
+        .help_heading(MORE)
 }
 
 /// The names of verbs.

@@ -4,14 +4,17 @@
 
 mod account_file;
 mod args;
+mod bar;
 mod blot;
 mod cleanup;
+mod console;
 mod exclusions;
 mod extract;
 mod flags;
 mod generate;
 mod help;
 mod index;
+mod memory_limit;
 mod output;
 mod pair_output;
 mod progress;
@@ -26,6 +29,8 @@ mod truncated_files;
 mod value_help;
 mod width;
 
+/// The allocator of every program.
+pub use crate::base::files::SpillingAllocator;
 pub use blot::main as blot;
 pub use extract::main as extract;
 pub use index::main as index;
@@ -40,7 +45,9 @@ use crate::{
 };
 use args::{RunArgs, StreamArgs};
 use clap::{ArgMatches, Command, CommandFactory, Parser};
+use console::{say_end, set_mode};
 use generate::{Manual, What};
+use memory_limit::{MemoryLimit, report_spill_failure};
 use output::Output;
 use progress::{Progress, say};
 use std::{ffi::OsString, path::PathBuf, process::ExitCode};
@@ -67,7 +74,12 @@ trait Tool: Parser + CommandFactory {
 fn main_of<T: Tool>() -> ExitCode {
     name_settings(flags::flag_of);
     let words: Vec<OsString> = std::env::args_os().collect();
-    let (tool, account) = parse::<T>(words).unwrap_or_else(|error| error.exit());
+    let (tool, matches) = parse::<T>(words).unwrap_or_else(|error| error.exit());
+    set_mode(value_of_verb(&matches, "progress").unwrap_or_default());
+    let account: Option<PathBuf> = value_of_verb(&matches, "account");
+    if let Some(memory) = MemoryLimit::of(&matches) {
+        memory.apply();
+    }
     return_large_buffers();
     report_file_limits();
     truncated_files::report_truncated_files(&name::<T>());
@@ -82,6 +94,7 @@ fn main_of<T: Tool>() -> ExitCode {
             .and_then(|code| files::ensure_whole().map(|()| code).map_err(Into::into)),
     };
     cleanup::wait_if_ending();
+    report_spill_failure(&name::<T>());
     let written = account_file::commit(done.is_ok());
     finish::<T>(done.and_then(|code| written.map(|()| code)))
 }
@@ -100,8 +113,8 @@ fn commands() -> [Command; 7] {
     ]
 }
 
-/// Parses a command line, with the default verb where there is none; also returns where the account of the input goes.
-fn parse<T: Tool>(words: Vec<OsString>) -> Result<(T, Option<PathBuf>), clap::Error> {
+/// Parses a command line, with the default verb where there is none.
+fn parse<T: Tool>(words: Vec<OsString>) -> Result<(T, ArgMatches), clap::Error> {
     let mut command = help::command_of::<T>();
     let words = match T::DEFAULT_VERB {
         Some(verb) => help::with_verb(&command, verb, words),
@@ -110,7 +123,7 @@ fn parse<T: Tool>(words: Vec<OsString>) -> Result<(T, Option<PathBuf>), clap::Er
     let explain = |error| help::explain_retired::<T>(error, &words);
     let matches = command.try_get_matches_from_mut(&words).map_err(explain)?;
     let tool = T::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
-    Ok((tool, account_path(&matches)))
+    Ok((tool, matches))
 }
 
 /// What a program with verbs says if it is called without one.
@@ -121,13 +134,12 @@ fn missing_verb<T: CommandFactory>() -> anyhow::Error {
     anyhow::anyhow!("say what to do: {}", value_help::one_of(&names))
 }
 
-/// The value of `--account`, of any verb.
-fn account_path(matches: &ArgMatches) -> Option<PathBuf> {
-    let given = matches.try_get_one::<PathBuf>("account").ok().flatten();
+/// The value of a flag that every verb may have.
+fn value_of_verb<V: Clone + Send + Sync + 'static>(matches: &ArgMatches, flag: &str) -> Option<V> {
+    let given = matches.try_get_one::<V>(flag).ok().flatten();
     let of_verb = || {
-        matches
-            .subcommand()
-            .and_then(|(_, matches)| account_path(matches))
+        let (_, matches) = matches.subcommand()?;
+        value_of_verb(matches, flag)
     };
     given.cloned().or_else(of_verb)
 }
@@ -187,14 +199,18 @@ fn exit_code(problems: u64, skip_bad: bool) -> ExitCode {
 }
 
 fn finish<T: Tool>(done: Result<ExitCode, anyhow::Error>) -> ExitCode {
-    match done {
+    let code = match done {
         Ok(code) => code,
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             say(&format!("{}: {error:#}", name::<T>()));
             ExitCode::from(2)
         }
-    }
+    };
+    // There is no other way to ask an exit code for its number.
+    let status = (0..=u8::MAX).find(|&status| code == ExitCode::from(status));
+    say_end(status.unwrap_or(2));
+    code
 }
 
 fn is_closed_pipe(error: &anyhow::Error) -> bool {

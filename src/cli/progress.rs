@@ -1,26 +1,29 @@
 //! Messages while a program runs: problems as they occur, and a progress bar on a terminal.
 
-use super::{account_file, args::RunArgs};
+use super::console::{ProgressMode, mode};
+pub use super::console::{say, say_lines};
+use super::{
+    account_file,
+    args::RunArgs,
+    bar::{Bar, Unit},
+};
 use crate::{
     base::{codec::escape_unsafe, error::Problem},
     commands::Observer,
+    report::html::counted,
     similar::Boilerplate,
     text::corpus::{Account, SkipReason, SkippedFile, SkippedKind, total_bytes},
 };
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::{
     collections::BTreeMap,
-    fmt::Write,
-    io::{IsTerminal, Write as _, stderr, stdin, stdout},
-    thread,
-    time::Duration,
+    io::{IsTerminal, stdin, stdout},
 };
 
 pub struct Progress {
     tool: String,
     quiet: bool,
     severity: &'static str,
-    bar: ProgressBar,
+    bar: Bar,
     documents: u64,
     account: Option<Account>,
     named: Named,
@@ -69,13 +72,7 @@ impl Progress {
         }
         // No bar between results or typed input on the same terminal.
         let is_amid_results = has_results && stdout().is_terminal();
-        let shows_bar =
-            stderr().is_terminal() && !is_amid_results && !run.common.quiet && !reads_terminal;
-        let bar = if shows_bar {
-            bar(run)
-        } else {
-            ProgressBar::hidden()
-        };
+        let bar = reading_bar(run, !is_amid_results && !reads_terminal);
         let severity = if run.input.read.skip_bad {
             "warning: "
         } else {
@@ -103,7 +100,7 @@ impl Progress {
 
     /// Removes the bar, and prints the account of the input.
     pub fn finish(&self) {
-        self.bar.finish_and_clear();
+        self.bar.finish();
         if !self.is_silent() {
             self.named
                 .others()
@@ -140,7 +137,7 @@ impl Observer for Progress {
         self.documents += documents;
         self.bar.inc(bytes);
         if !self.bar.is_hidden() {
-            self.bar.set_message(self.documents.to_string());
+            self.bar.set_note(counted(self.documents, "document"));
         }
     }
 }
@@ -219,33 +216,19 @@ impl Observer for Complaints {
     fn progress(&mut self, _: u64, _: u64) {}
 }
 
-/// Prints a line on stderr; ignores a closed or full stderr. Escapes control characters, as ids and paths come from outside: they must not
-/// control a terminal, or look like another line.
-pub fn say(line: &str) {
-    // In one piece, so that the lines of two programs of a pipe stay apart.
-    let _ = stderr().write_all(format!("{}\n", escape_unsafe(line)).as_bytes());
-}
-
-/// Several lines.
-pub fn say_lines(lines: &str) {
-    lines.lines().for_each(say);
-}
-
-/// A bar that counts documents, or pairs.
-pub fn counting_bar(quiet: bool, what: &str) -> ProgressBar {
-    if quiet || !stderr().is_terminal() || stdout().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr_with_hz(5));
-    bar.set_style(style(&format!(
-        "[{{wide_bar}}] {{percent}}% of {{len}} {what}, {{per_sec}}, {{eta}} left"
-    )));
-    bar
+/// A bar for a phase that counts documents, or pairs; not while results go to the same terminal.
+pub fn counting_bar(quiet: bool, what: &'static str, items: &'static str) -> Bar {
+    Bar::new(
+        what,
+        Unit::Items(items),
+        None,
+        !quiet && !stdout().is_terminal(),
+    )
 }
 
 /// A bar that counts tasks and the bytes of their documents, and says what runs.
 pub struct TaskBar {
-    bar: ProgressBar,
+    bar: Bar,
     tasks: u64,
     all: u64,
     runs: String,
@@ -254,18 +237,7 @@ pub struct TaskBar {
 impl TaskBar {
     /// `bytes`: of all tasks together.
     pub fn new(quiet: bool, tasks: u64, bytes: u64) -> Self {
-        let shows_bar = !quiet && stderr().is_terminal();
-        let bar = if shows_bar {
-            ProgressBar::with_draw_target(Some(bytes), ProgressDrawTarget::stderr_with_hz(5))
-        } else {
-            ProgressBar::hidden()
-        };
-        bar.set_style(style(
-            "[{bar:20}] {bytes} of {total_bytes}, {rate}, {eta} left; {wide_msg}",
-        ));
-        if shows_bar {
-            bar.enable_steady_tick(Duration::from_millis(200));
-        }
+        let bar = Bar::new("running", Unit::Bytes, Some(bytes), !quiet);
         Self {
             bar,
             tasks: 0,
@@ -291,7 +263,7 @@ impl TaskBar {
     fn show(&self) {
         if !self.bar.is_hidden() {
             let between = if self.runs.is_empty() { "" } else { "; " };
-            self.bar.set_message(format!(
+            self.bar.set_note(format!(
                 "{} of {} tasks{between}{}",
                 self.tasks,
                 self.all,
@@ -305,13 +277,13 @@ impl TaskBar {
     }
 
     pub fn finish(&self) {
-        self.bar.finish_and_clear();
+        self.bar.finish();
     }
 }
 
 /// A bar for one of several steps, which all read the same bytes.
 pub struct PhaseBar {
-    bar: ProgressBar,
+    bar: Bar,
     problems: u64,
     account: Account,
     /// What messages start with, if problems are reported.
@@ -321,16 +293,7 @@ pub struct PhaseBar {
 impl PhaseBar {
     /// `what`: what is done to these bytes.
     pub fn new(quiet: bool, what: &'static str, bytes: u64) -> Self {
-        let bar = if quiet || !stderr().is_terminal() {
-            ProgressBar::hidden()
-        } else {
-            let target = ProgressDrawTarget::stderr_with_hz(5);
-            ProgressBar::with_draw_target(Some(bytes), target)
-        };
-        bar.set_style(style(
-            "{msg} [{wide_bar}] {percent}% of {total_bytes}, {rate}, {eta} left",
-        ));
-        bar.set_message(what);
+        let bar = Bar::new(what, Unit::Bytes, Some(bytes), !quiet);
         Self {
             bar,
             problems: 0,
@@ -356,7 +319,7 @@ impl PhaseBar {
     }
 
     pub fn finish(&self) {
-        self.bar.finish_and_clear();
+        self.bar.finish();
     }
 }
 
@@ -369,10 +332,6 @@ impl Observer for PhaseBar {
     }
 
     fn progress(&mut self, bytes: u64, _: u64) {
-        if self.bar.position() == 0 {
-            // What came before the first bytes tells nothing about the rate.
-            self.bar.reset();
-        }
         self.bar.inc(bytes);
     }
 
@@ -381,32 +340,16 @@ impl Observer for PhaseBar {
     }
 }
 
-/// A spinner, and a bar with the time left as soon as the sizes of all files are known: they are added up meanwhile.
-fn bar(run: &RunArgs) -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(5));
-    bar.set_style(style(
-        "{spinner} {bytes} read, {msg} documents, {rate}, {elapsed}",
-    ));
-    bar.enable_steady_tick(Duration::from_millis(200));
-    let (options, handle) = (run.input.options(false), bar.downgrade());
-    let _ = thread::Builder::new().spawn(move || {
-        let total = total_bytes(&options).filter(|&total| total > 0);
-        if let (Some(total), Some(bar)) = (total, handle.upgrade()) {
-            bar.set_length(total);
-            bar.set_style(style(
-                "[{wide_bar}] {percent}% of {total_bytes}, {msg} documents, {rate}, {eta} left",
-            ));
-        }
-    });
-    bar
-}
-
-fn style(template: &str) -> ProgressStyle {
-    let style =
-        ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner());
-    style
-        .progress_chars("=> ")
-        .with_key("rate", |state: &ProgressState, out: &mut dyn Write| {
-            let _ = write!(out, "{}/s", indicatif::BinaryBytes(state.per_sec() as u64));
-        })
+/// The bar of a run that reads documents. The sizes of all files are added up meanwhile; from then on it says how much time is left.
+fn reading_bar(run: &RunArgs, has_terminal: bool) -> Bar {
+    let is_wanted = has_terminal && !run.common.quiet;
+    let options = run.input.options(false);
+    let total = move || total_bytes(&options).filter(|&total| total > 0);
+    if mode() == ProgressMode::Auto || mode() == ProgressMode::Never {
+        let bar = Bar::new("reading", Unit::Bytes, None, is_wanted);
+        bar.set_total_later(total);
+        return bar;
+    }
+    // Lines do not change afterwards, so they wait for the total.
+    Bar::new("reading", Unit::Bytes, total(), is_wanted)
 }

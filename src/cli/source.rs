@@ -10,7 +10,11 @@ use crate::{
     base::{error::Problem, files, parallel::Limits},
     commands::{BuildOptions, Observer, Settings, build},
     index::{Index, Resources},
-    text::{corpus::Account, stream::Form},
+    similar::Boilerplate,
+    text::{
+        corpus::{Account, LeftOutFile, SkippedFile},
+        stream::Form,
+    },
 };
 use anyhow::{Context, bail};
 use clap::Args;
@@ -52,7 +56,8 @@ pub struct MakingArgs {
     pub blots: BlotArgs,
     /// Memory to use, such as 256M or 4G [default: a quarter of all]
     ///
-    /// The documents of the index and the texts that are aligned (see TEXTS) are not counted.
+    /// Also what is kept of each document counts; beyond the limit it is in temporary files. The texts that are aligned (see TEXTS) are not
+    /// counted, nor are pages of mapped files, those of the index among them: the system takes them back when it needs memory.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub memory: Option<u64>,
     /// Directory for temporary files [default: $TMPDIR or /tmp]
@@ -82,6 +87,8 @@ pub struct Source {
     pub problems: u64,
     /// What was read and left out when the index was made.
     pub account: Option<Account>,
+    /// Files that were not read when the index was made, and may well be documents: the first of them.
+    pub unread: Vec<LeftOutFile>,
     /// The name of the source, for titles.
     pub name: String,
     /// Removed last.
@@ -207,11 +214,16 @@ impl MakingArgs {
         };
         let settings = self.reading_settings(run);
         let path = directory.path.join("index");
+        let mut unread = Vec::new();
         let summary = if reading == Reading::Again {
             build(&options, &settings, &path, &mut Silent)?
         } else {
             watched(program, run, true, |watch| {
-                Ok(build(&options, &settings, &path, watch)?)
+                let mut noting = NoteUnread {
+                    watch,
+                    unread: &mut unread,
+                };
+                Ok(build(&options, &settings, &path, &mut noting)?)
             })?
         };
         let problems = if reading == Reading::Again {
@@ -225,6 +237,7 @@ impl MakingArgs {
             is_made: true,
             problems,
             account: Some(summary.account),
+            unread,
             name: joined(&run.input.paths),
             _directory: Some(directory),
         })
@@ -268,6 +281,7 @@ impl Source {
             is_made: false,
             problems: 0,
             account: None,
+            unread: Vec::new(),
             name: directory.display().to_string(),
             _directory: None,
         })
@@ -303,10 +317,24 @@ pub fn ensure_exists(program: &str, verbs: &[&str], path: &Path) -> Result<(), a
     if verbs.iter().any(|verb| Path::new(verb) == path) {
         bail!("{name}: no such file or directory; a verb comes first: {program} {name} …");
     }
+    let likely = similar_verb(verbs, &name.to_string());
+    let likely = likely.map_or_else(String::new, |verb| format!(" (did you mean {verb}?)"));
     bail!(
-        "{name}: no such file or directory, and no verb; give an index or documents, after one of the verbs {}",
+        "{name}: no such file or directory, and no verb{likely}; give an index or documents, after one of the verbs {}",
         verbs.join(", ")
     )
+}
+
+/// The verb that a misspelt word is closest to.
+fn similar_verb<'v>(verbs: &[&'v str], word: &str) -> Option<&'v str> {
+    let distances = verbs
+        .iter()
+        .map(|verb| (strsim::damerau_levenshtein(verb, word), *verb));
+    // One letter in three may be wrong.
+    distances
+        .min()
+        .filter(|&(distance, verb)| 3 * distance <= verb.len().max(3))
+        .map(|(_, verb)| verb)
 }
 
 fn joined(paths: &[PathBuf]) -> String {
@@ -343,6 +371,40 @@ impl Drop for TemporaryDirectory {
     }
 }
 
+/// Files that were left out are kept up to this number.
+const NOTED_FILES: usize = 1000;
+
+/// Keeps the files that were left out, and hands everything on.
+struct NoteUnread<'w> {
+    watch: &'w mut dyn Observer,
+    unread: &'w mut Vec<LeftOutFile>,
+}
+
+impl Observer for NoteUnread<'_> {
+    fn problem(&mut self, problem: &Problem) {
+        self.watch.problem(problem);
+    }
+
+    fn progress(&mut self, bytes: u64, documents: u64) {
+        self.watch.progress(bytes, documents);
+    }
+
+    fn left_out(&mut self, left: &SkippedFile) {
+        if left.is_error() && self.unread.len() < NOTED_FILES {
+            self.unread.push(left.into());
+        }
+        self.watch.left_out(left);
+    }
+
+    fn account(&mut self, account: &Account) {
+        self.watch.account(account);
+    }
+
+    fn boilerplate(&mut self, boilerplate: &Boilerplate) {
+        self.watch.boilerplate(boilerplate);
+    }
+}
+
 /// Reports nothing.
 struct Silent;
 
@@ -350,4 +412,21 @@ impl Observer for Silent {
     fn problem(&mut self, _: &Problem) {}
 
     fn progress(&mut self, _: u64, _: u64) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn misspelt_verbs() {
+        let verbs = ["pairs", "table", "clusters", "exact", "clean", "blots"];
+        let likely = |word| similar_verb(&verbs, word);
+        assert_eq!(likely("pars"), Some("pairs"));
+        assert_eq!(likely("cluster"), Some("clusters"));
+        assert_eq!(likely("tabel"), Some("table"));
+        assert_eq!(likely("claen"), Some("clean"));
+        assert_eq!(likely("my.idx"), None);
+        assert_eq!(likely("essay.txt"), None);
+    }
 }

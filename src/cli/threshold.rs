@@ -50,11 +50,11 @@ impl Threshold {
     /// The least value of a score that counts. One that the score cannot have is an error.
     pub fn of_score(self, score: Score) -> Result<f64, anyhow::Error> {
         if !score.is_count() {
-            return self.ensure_in(name(score), 0.0..=1.0);
+            return self.ensure_in(score_name(score), 0.0..=1.0);
         }
         match self.percent {
             Some(percent) => {
-                let (name, usual) = (name(score), score.default_threshold());
+                let (name, usual) = (score_name(score), score.default_threshold());
                 bail!(
                     "--threshold {percent}%: {name} is a count, not a share; give a number such as {usual}"
                 )
@@ -108,7 +108,7 @@ pub fn cutoff(
 }
 
 /// What messages call a score; the one of a table has no name that could be typed.
-fn name(score: Score) -> &'static str {
+pub fn score_name(score: Score) -> &'static str {
     Score::NAMES
         .iter()
         .find(|row| row.1 == score)

@@ -93,13 +93,6 @@ pub fn format_names() -> String {
     choice(&record_formats())
 }
 
-/// The help of the formats of answers, which are written one by one.
-pub fn answer_format_names() -> String {
-    let mut names = record_formats();
-    names.retain(|&name| name != Format::Parquet.name());
-    choice(&names)
-}
-
 /// The help of the formats of pairs.
 pub fn pair_format_names() -> String {
     let names = record_formats();
