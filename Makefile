@@ -17,11 +17,14 @@ INSTALL          ?= install
 CARGO_TARGET_DIR ?= target
 # The Cargo profile of the programs: release builds fast, dist takes longer and is for packages.
 PROFILE          ?= release
+# A target of Cargo, such as x86_64-unknown-linux-musl, and features besides the default ones; empty: this machine.
+TARGET           ?=
+FEATURES         ?=
 
 BINARIES := $(sort $(notdir $(basename $(wildcard src/bin/*.rs))))
-OUT      := $(CARGO_TARGET_DIR)/$(PROFILE)
+OUT      := $(CARGO_TARGET_DIR)$(TARGET:%=/%)/$(PROFILE)
 BUILT    := $(BINARIES:%=$(OUT)/%)
-SOURCES  := Cargo.toml Cargo.lock build.rs $(shell find src -type f)
+SOURCES  := Cargo.toml Cargo.lock scripts/dev/build.rs $(shell find src -type f)
 # man/NAME.1 are printed by the programs; the other sections are written by hand.
 PAGES_1  := $(BINARIES:%=man/%.1)
 PAGES_5  := $(sort $(wildcard man/*.5))
@@ -35,14 +38,14 @@ build: $(BUILT)                         ## the programs, optimised
 
 # Cargo knows what to rebuild; the prerequisites only spare `sudo make install` the need to ask it.
 $(BUILT) &: $(SOURCES)
-	$(CARGO) build --profile $(PROFILE) --locked --bins
+	$(CARGO) build --profile $(PROFILE) --locked --bins $(TARGET:%=--target %) $(FEATURES:%=--features %)
 	@touch $(BUILT)
 
-demo: | deps-build                      ## find the copies in testdata/corpus
+demo: | deps-build                      ## a crawl, essays, newspapers, a question: on testdata/demo
 	@$(MAKE) --no-print-directory --silent build
 	@scripts/dev/demo
 
-install: $(BUILT) $(PAGES_1)            ## programs, man pages and completions, under $(DESTDIR)$(prefix)
+install: $(BUILT) $(PAGES_1)            ## programs, man pages, completions, under $(DESTDIR)$(prefix)
 	$(INSTALL) -d $(addprefix $(DESTDIR),$(bindir) $(mandir)/man1 $(mandir)/man5 $(mandir)/man7 $(bashdir) $(zshdir) $(fishdir))
 	$(INSTALL) -m 755 $(BUILT) $(DESTDIR)$(bindir)
 	$(INSTALL) -m 644 $(PAGES_1) $(DESTDIR)$(mandir)/man1
@@ -61,32 +64,25 @@ uninstall:                              ## remove what install put there, and no
 	    $(PAGES_1:man/%=$(mandir)/man1/%) $(PAGES_5:man/%=$(mandir)/man5/%) $(PAGES_7:man/%=$(mandir)/man7/%) \
 	    $(BINARIES:%=$(bashdir)/%) $(BINARIES:%=$(zshdir)/_%) $(BINARIES:%=$(fishdir)/%.fish))
 
-# The version of Cargo.toml, and a tree as `make install prefix=` makes it, in an archive.
-VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
-PACKAGE := dedup-$(VERSION)-$(shell uname -m)-$(shell uname -s | tr A-Z a-z)
-
-dist:                                   ## a release: programs of the dist profile, man pages and completions in one archive
-	@rm -rf $(CARGO_TARGET_DIR)/package && mkdir -p $(CARGO_TARGET_DIR)/package
-	@$(MAKE) --no-print-directory install PROFILE=dist prefix= DESTDIR=$(abspath $(CARGO_TARGET_DIR))/package/$(PACKAGE)
-	@cp README.md CHANGELOG.md LICENSE* $(CARGO_TARGET_DIR)/package/$(PACKAGE)
-	@tar -C $(CARGO_TARGET_DIR)/package -czf $(CARGO_TARGET_DIR)/package/$(PACKAGE).tar.gz $(PACKAGE)
-	@echo $(CARGO_TARGET_DIR)/package/$(PACKAGE).tar.gz
+dist: | deps-dist                       ## a release in target/package: archive, .deb, wheel, crate
+	@scripts/dev/dist
 
 ##@ Work on it
 
 test: | deps                            ## all tests
-	$(CARGO) test --locked
+	@scripts/dev/test
 
-test-cluster: | deps-cluster            ## also the tests that need hosts: a Slurm of three nodes, Snakemake, a Ray of two nodes, and hosts with networks of their own, on this machine
+test-cluster: | deps-cluster            ## Slurm, Snakemake, Ray, hosts with networks, on this machine
 	DEDUP_CLUSTER=1 $(CARGO) test --locked --test it -- slurm cluster exports
 
-lint: | deps                            ## formatting, clippy, module order, code figures, paths in documents, rustdoc, man pages; silent when all is well
+lint: | deps                            ## format, clippy, documents, man pages; silent if all is well
 	@$(CARGO) fmt --check
 	@$(CARGO) clippy --quiet --all-targets --locked -- -D warnings
 	@$(CARGO) check --quiet --no-default-features --locked
 	@scripts/dev/check-layers
 	@scripts/dev/check-paths
 	@scripts/dev/code-figures --check
+	@scripts/dev/third-party --check
 	@RUSTDOCFLAGS='-D warnings' $(CARGO) doc --quiet --no-deps --locked
 	@$(CARGO) build --quiet --locked --bins
 	@scripts/dev/check-man $(CARGO_TARGET_DIR)/debug
@@ -99,14 +95,14 @@ man/%.1: | $(BUILT)
 	@mkdir -p man
 	$(OUT)/$* --generate man >$@
 
-evaluate: | deps                        ## how good the answers are, beside the papers' figures and other tools
+evaluate: | deps                        ## how good the answers are, beside papers and other tools
 	@$(MAKE) --no-print-directory --silent build
 	@scripts/evaluate/all
 
 # On request: scripts/bench/history with 27 million entries, which takes an hour; scripts/bench/scale for up to 12 GB of text, which takes 35 GB of disk.
 BENCH_ENTRIES ?= 270000 2700000
 
-bench: | deps                           ## speed and memory: streams, index, extraction, shared chunks, reports, history, service, shards, other tools
+bench: | deps                           ## speed and memory of everything
 	@$(MAKE) --no-print-directory --silent build
 	@scripts/bench/speed
 	@scripts/bench/table
@@ -121,8 +117,11 @@ peers: | deps                           ## the same question to this tool and to
 	@$(MAKE) --no-print-directory --silent build
 	@scripts/bench/peers
 
-soak: | deps-dev                        ## kill writers at every instant, then fuzz each target for FUZZ_SECONDS (60)
+soak: | deps-dev                        ## kill writers at every instant; fuzz (FUZZ_SECONDS)
 	@scripts/dev/soak
+
+msrv:                                   ## check with the oldest Rust that Cargo.toml promises
+	@scripts/dev/check-msrv
 
 clean:                                  ## remove what was built
 	$(CARGO) clean --quiet
@@ -140,8 +139,11 @@ deps-cluster:
 deps-dev:
 	@scripts/dev/install-deps --dev
 
-help:                                   ## this list
-	@awk -F ':.*## ' '/^##@/ { print "\n" substr($$0, 5) } /^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+deps-dist:
+	@scripts/dev/install-deps --dist
 
-.PHONY: all build demo install uninstall dist test test-cluster lint man evaluate bench peers soak clean deps deps-build deps-cluster deps-dev help
+help:                                   ## this list
+	@awk -F ':.*## ' '/^##@/ { print "\n" substr($$0, 5) } /^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: all build demo install uninstall dist test test-cluster lint man evaluate bench peers soak msrv clean deps deps-build deps-cluster deps-dev deps-dist help
 .DELETE_ON_ERROR:

@@ -146,11 +146,14 @@ pub mod align;
 // Results as records and the formats they are written in.
 pub mod report;
 
-// Prints of all documents seen so far, on disk, and the service that answers from them.
+// Prints of all documents seen so far, on disk.
 pub mod history;
 
 // What each program does: one folder per program, one file per verb.
 pub mod commands;
+
+// Indexes and a history for many clients at once, over sockets.
+pub mod service;
 
 // The same work on many machines: a plan, and the engines that carry it out.
 pub mod cluster;

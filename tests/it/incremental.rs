@@ -767,7 +767,10 @@ fn document_numbers_are_reused_and_an_alias_replaces_its_representative() {
     let ran = dir.run("dedup-index", &["remove", "i", "n1", "nobody"]);
     assert_eq!(
         (ran.code(), ran.stderr().as_str()),
-        (2, "dedup-index: i: has no document 'nobody'\n")
+        (
+            2,
+            "dedup-index: i: has no document 'nobody'; dedup-index dump lists the ids\n"
+        )
     );
     assert_eq!(ran.stdout(), "i: 1 removed; generation 5\n");
     let ran = dir.shell("printf 'n2\\0n3\\0' | dedup-index remove i --files-from - -0");

@@ -94,15 +94,15 @@ impl TestDir {
     }
 }
 
+/// The directory into which scripts/dev/install-deps puts what is not a Debian package.
+pub fn tools() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("tools")
+}
+
 /// PATH with our programs, those of the machine, and those that scripts/dev/install-deps put into
 /// the target directory.
 pub fn search_path() -> String {
-    let (bin, tools) = (
-        cargo_bin("dedup-blot"),
-        Path::new(env!("CARGO_TARGET_TMPDIR"))
-            .with_file_name("tools")
-            .join("bin"),
-    );
+    let (bin, tools) = (cargo_bin("dedup-blot"), tools().join("bin"));
     format!(
         "{}:{}:{}",
         bin.parent().unwrap().display(),
