@@ -101,14 +101,19 @@ impl<'o> TextCache<'o> {
         std::mem::take(&mut *unread).into_values().collect()
     }
 
-    /// Reports all that could not be read, or was indexed with another text, by id; returns their number.
+    /// Reports all that could not be read, or was indexed with another text, by id; returns their number. Where a text is missing, files of
+    /// the corpus that could not be searched for it are reported too.
     pub fn report_unread(&self, observer: &mut dyn Observer) -> u64 {
         let unread = lock(&self.unread);
-        self.library
-            .problems()
+        let not_searched = if unread.is_empty() {
+            &[]
+        } else {
+            self.library.problems()
+        };
+        not_searched
             .iter()
             .chain(unread.values())
             .for_each(|problem| observer.problem(problem));
-        (self.library.problems().len() + unread.len()) as u64
+        (not_searched.len() + unread.len()) as u64
     }
 }
