@@ -31,7 +31,7 @@ DATA = ("lost", "half", "zeros", "kept")
 
 class Inode:
     def __init__(self, kind, data=b"", entries=None, target=None):
-        self.kind, self.target, self.is_appended = kind, target, False
+        self.kind, self.target, self.is_appended, self.is_nameless = kind, target, False, False
         self.data, self.synced, self.writes = bytearray(data), b"", []
         self.entries, self.synced_entries = entries if entries is not None else {}, {}
 
@@ -248,6 +248,7 @@ class Replay:
             return
         if "O_TMPFILE" in flags:
             inode = Inode("file")
+            inode.is_nameless = "O_EXCL" in flags  # It never gets a name, so no disk has it after a power loss.
         elif inode is None:
             self.crash(f"create {name}", True)
             inode = directory.entries[name] = Inode("file")
@@ -364,7 +365,10 @@ class Replay:
             raise SystemExit(f"ioctl {arguments[1]} is not modelled")
 
     def do_mmap(self, pid, arguments, _):
-        if "MAP_SHARED" in arguments[3] and "PROT_WRITE" in arguments[2] and int(arguments[4]) >= 0:
+        if "MAP_SHARED" not in arguments[3] or "PROT_WRITE" not in arguments[2] or int(arguments[4]) < 0:
+            return
+        file = self.open_file(pid, arguments[4])
+        if file and not file.inode.is_nameless:
             raise SystemExit("a file is written through a mapping, which is not modelled")
 
     # Syncs.
