@@ -243,7 +243,7 @@ fn reports_show_no_markup() {
     .ok();
     dir.run(
         "dedup-extract",
-        &["report", "idx", "-o", "report", "--threshold", "0"],
+        &["report", "-q", "idx", "-o", "report", "--threshold", "0"],
     )
     .ok();
     for page in [

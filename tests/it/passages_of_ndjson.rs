@@ -127,7 +127,7 @@ fn passages_of_ndjson_documents_are_found() {
     );
     dir.run(
         "dedup-extract",
-        &["report", "my.idx", "-o", "report", "--corpus", "gz"],
+        &["report", "-q", "my.idx", "-o", "report", "--corpus", "gz"],
     )
     .ok();
     assert!(dir.path("report/pair-000001.html").exists());
