@@ -34,7 +34,7 @@ use std::{
 
 #[derive(Args, Debug)]
 #[command(
-    override_usage = "dedup-query serve --index IDX|--history DIR|--upstream ADDR --http ADDR|--lines ADDR [OPTIONS]"
+    override_usage = "dedup-query serve [--index IDX] [--history DIR] --http ADDR|--lines ADDR [OPTIONS]"
 )]
 #[command(group = ArgGroup::new("served").args(["index", "history", "upstream"]).multiple(true).required(true))]
 #[command(group = ArgGroup::new("listens").args(["http", "lines"]).multiple(true).required(true))]
