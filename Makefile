@@ -84,7 +84,7 @@ lint: | deps                            ## format, clippy, documents, man pages;
 	@scripts/dev/code-figures --check
 	@scripts/dev/third-party --check
 	@RUSTDOCFLAGS='-D warnings' $(CARGO) doc --quiet --no-deps --locked
-	@$(CARGO) build --quiet --locked --bins
+	@$(CARGO) build --quiet --locked --profile test --bins
 	@scripts/dev/check-man $(CARGO_TARGET_DIR)/debug
 
 man: $(BUILT)                           ## regenerate man/*.1 from the programs' own arguments
