@@ -24,6 +24,7 @@ pub struct MemoryLog {
 
 #[derive(Default)]
 struct LogState {
+    identity: String,
     entries: Vec<Vec<u8>>,
     followers: Vec<(u64, LogEvents)>,
     /// Taken from the end, one for each message.
@@ -37,6 +38,13 @@ impl MemoryLog {
     pub fn with_faults(faults: Vec<Fault>) -> Arc<Self> {
         let log = Self::default();
         log.lock().faults = faults;
+        Arc::new(log)
+    }
+
+    /// A log without faults that is told from others by this.
+    pub fn with_identity(identity: &str) -> Arc<Self> {
+        let log = Self::default();
+        log.lock().identity = identity.to_owned();
         Arc::new(log)
     }
 
@@ -142,7 +150,7 @@ impl ReplicatedLog for MemoryConnection {
             Err("out of reach".to_owned())
         } else {
             Ok(LogExtent {
-                identity: "a log in memory".to_owned(),
+                identity: format!("a log in memory{}", state.identity),
                 first: 1,
                 last: u64::try_from(state.entries.len()).unwrap_or(0),
                 leader: state.elections.to_string(),

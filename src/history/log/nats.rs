@@ -7,14 +7,17 @@
 //! [`LogEvents`].
 
 use super::{LogAddress, LogEvent, LogEvents, LogExtent, ReplicatedLog};
-use crate::base::error::{Error, Result};
+use crate::{
+    base::error::{Error, Result},
+    history::store::manifest::new_identity,
+};
 use async_nats::{
     HeaderMap,
     connection::State,
     jetstream::{
         self, Context,
         consumer::{DeliverPolicy, pull},
-        stream::{Config, DiscardPolicy, RetentionPolicy, StorageType},
+        stream::{self, Config, DiscardPolicy, RetentionPolicy, StorageType},
     },
 };
 use futures_util::StreamExt;
@@ -32,6 +35,8 @@ const ANSWER: Duration = Duration::from_secs(2);
 const AGAIN: Duration = Duration::from_millis(200);
 /// After this time without a message or a heartbeat the consumer is made again.
 const SILENCE: Duration = Duration::from_secs(3);
+/// A random number follows it in the description of a stream.
+const DESCRIPTION: &str = "dedup log ";
 /// Messages that are asked for together.
 const BATCH: i64 = 200;
 
@@ -176,11 +181,15 @@ impl StreamClient {
         let stream = self.context.get_stream(&self.address.stream).await;
         let stream = match stream {
             Ok(stream) => stream,
-            Err(error) if is_missing(&error) => self
-                .context
-                .create_stream(self.config())
-                .await
-                .map_err(|error| error.to_string())?,
+            Err(error) if is_missing(&error) => {
+                // Another server may be making it at the same time: which stream there is in the end
+                // is known a moment later.
+                let made = self.context.create_stream(self.config()).await;
+                return Err(made.map_or_else(
+                    |error| error.to_string(),
+                    |_| "the stream was just made".to_owned(),
+                ));
+            }
             Err(error) => return Err(error.to_string()),
         };
         let info = stream.cached_info();
@@ -190,16 +199,26 @@ impl StreamClient {
             return Err("the stream has no leader".to_owned());
         }
         Ok(LogExtent {
-            identity: format!("{} of {}", self.address.stream, info.created),
+            identity: self.identity(info),
             first: info.state.first_sequence,
             last: info.state.last_sequence,
             leader: leader.unwrap_or_default(),
         })
     }
 
+    /// Nodes can differ in the time at which a stream was made, but not in its description.
+    fn identity(&self, info: &stream::Info) -> String {
+        let description = info.config.description.as_deref().unwrap_or_default();
+        match description.strip_prefix(DESCRIPTION) {
+            Some(identity) => format!("{} {identity}", self.address.stream),
+            None => format!("{} of {}", self.address.stream, info.created),
+        }
+    }
+
     fn config(&self) -> Config {
         Config {
             name: self.address.stream.clone(),
+            description: Some(format!("{DESCRIPTION}{}", new_identity())),
             subjects: vec![format!("{}.entries", self.address.stream)],
             retention: RetentionPolicy::Limits,
             discard: DiscardPolicy::New,

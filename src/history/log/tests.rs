@@ -378,3 +378,102 @@ fn a_log_that_does_not_fit_is_refused() {
         "{without}"
     );
 }
+
+fn add(server: &mut ReplicatedHistory, id: &str, print: u8) -> Vec<(String, f64)> {
+    let request = Request {
+        id,
+        print: Some(print_of(print)),
+        add: true,
+    };
+    matches(&server.ask(&[request]).unwrap()[0])
+}
+
+fn dumped(directory: &Path) -> String {
+    let mut out = Vec::new();
+    crate::history::dump(directory, &mut out).unwrap();
+    crate::history::verify(directory).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+/// A server that lost its disk starts with a backup of another one, and gets the rest from the log.
+#[test]
+fn a_server_catches_up_from_a_backup() {
+    let (log, work) = (
+        MemoryLog::with_faults(Vec::new()),
+        tempfile::tempdir().unwrap(),
+    );
+    let [one, two] = ["one", "two"].map(|name| work.path().join(name));
+    let mut first = Box::new(server(&log, &one, log_options()).unwrap());
+    let mut second = Box::new(server(&log, &two, log_options()).unwrap());
+    (0..60).for_each(|at| drop(add(&mut first, &format!("before-{at}"), at % 12)));
+    // Of the first, while it runs.
+    let copy = work.path().join("copy");
+    crate::history::backup(&one, &copy).unwrap();
+    (0..60).for_each(|at| drop(add(&mut second, &format!("after-{at}"), at % 12)));
+    first.remove("before-3").unwrap();
+    HistoryBackend::close(second).unwrap();
+    std::fs::remove_dir_all(&two).unwrap();
+    std::fs::rename(&copy, &two).unwrap();
+    // What it gets from the log are the entries after the backup: the log needs no others.
+    let mut restored = Box::new(server(&log, &two, log_options()).unwrap());
+    let expected = add(&mut first, "last", 4);
+    assert_eq!(add(&mut restored, "last", 4), expected);
+    drop(add(&mut first, "end", 5));
+    drop(add(&mut restored, "end", 5));
+    HistoryBackend::close(first).unwrap();
+    HistoryBackend::close(restored).unwrap();
+    let (one, two) = (dumped(&one), dumped(&two));
+    assert!(one.contains("after-59") && !one.contains("before-3\""));
+    // The last repetition was applied by one of them only, and adds nothing.
+    assert_eq!(one, two);
+}
+
+/// A log that lost entries is replaced by another one, which the history that has them all begins.
+#[test]
+fn a_history_of_one_log_begins_another() {
+    let work = tempfile::tempdir().unwrap();
+    let (old, new) = (
+        MemoryLog::with_identity(", the old one"),
+        MemoryLog::with_identity(", the new one"),
+    );
+    let [one, two] = ["one", "two"].map(|name| work.path().join(name));
+    let mut server_of_old = Box::new(server(&old, &one, log_options()).unwrap());
+    for (at, id) in ["a", "b", "c"].into_iter().enumerate() {
+        add(&mut server_of_old, id, at as u8);
+    }
+    HistoryBackend::close(server_of_old).unwrap();
+    // Without being told to, it does not follow another one.
+    let why = server(&new, &one, log_options()).err().unwrap().to_string();
+    assert!(
+        why.contains("it is a log in memory, the new one, and the history follows a log in memory, the old one"),
+        "{why}"
+    );
+    let begins = LogOptions {
+        begins: true,
+        ..log_options()
+    };
+    let mut first = Box::new(server(&new, &one, begins.clone()).unwrap());
+    assert_eq!(add(&mut first, "d", 0)[0].0, "a");
+    HistoryBackend::close(first).unwrap();
+    crate::history::backup(&one, &two).unwrap();
+    // Positions in the old log are no longer there after a restart, and the flag does no harm then.
+    let mut first = Box::new(server(&new, &one, begins).unwrap());
+    let mut second = Box::new(server(&new, &two, log_options()).unwrap());
+    assert_eq!(first.status().position, 2);
+    assert_eq!(add(&mut second, "e", 1)[0].0, "b");
+    assert_eq!(add(&mut first, "f", 1)[0].0, "b");
+    HistoryBackend::close(first).unwrap();
+    second.remove("a").unwrap();
+    HistoryBackend::close(second).unwrap();
+    // The first one has not seen the removal yet.
+    let mut first = Box::new(server(&new, &one, log_options()).unwrap());
+    assert_eq!(add(&mut first, "g", 0)[0].0, "d");
+    HistoryBackend::close(first).unwrap();
+    let mut second = Box::new(server(&new, &two, log_options()).unwrap());
+    assert_eq!(add(&mut second, "h", 2)[0].0, "c");
+    HistoryBackend::close(second).unwrap();
+    assert_eq!(
+        dumped(&two).lines().count(),
+        dumped(&one).lines().count() + 1
+    );
+}

@@ -109,6 +109,10 @@ impl History {
     /// From now on the history follows a log, of which it has applied nothing yet; on disk when
     /// this returns.
     pub fn follow_log(&mut self, log: String) -> Result<()> {
+        if self.manifest.log.is_some() {
+            // The journals have positions in the log that it followed.
+            self.rotate_journal()?;
+        }
         self.collect_finished_jobs(true)?;
         self.manifest.log = Some(LogCursor {
             log,

@@ -6,12 +6,18 @@ use crate::{
         error::{Error, Place, Problem, Result},
         setting::Setting,
     },
-    history::log::{
-        LogExtent,
-        replicated::{LogStatus, WhenLost},
+    history::{
+        log::{
+            LogExtent,
+            replicated::{LogStatus, WhenLost},
+        },
+        store::log_cursor::LogCursor,
     },
 };
 use std::{sync::PoisonError, time::Instant};
+
+/// Questions for the extent whose answers may still come.
+const QUESTIONS: usize = 256;
 
 impl Applier {
     pub(super) fn is_out_of_reach(&self) -> bool {
@@ -36,6 +42,10 @@ impl Applier {
 
     pub(super) fn ask_extent(&mut self) -> u64 {
         self.asked += 1;
+        self.positions_asked.push_back((self.asked, self.position));
+        if self.positions_asked.len() > QUESTIONS {
+            self.positions_asked.pop_front();
+        }
         self.asked_at = Some(Instant::now());
         self.log.ask_extent(self.asked);
         self.asked
@@ -60,7 +70,10 @@ impl Applier {
             }
             return Ok(());
         };
-        self.ensure_fits(&extent)?;
+        // An answer may be late: entries that were applied after the question do not count.
+        let asked = self.positions_asked.iter().find(|(of, _)| *of == number);
+        let applied = asked.map_or(0, |&(_, position)| position);
+        self.ensure_fits(&extent, applied)?;
         if !self.is_following && self.short_since.is_none() {
             self.is_following = true;
             self.is_checked = self.position == 0 || extent.first > self.position;
@@ -99,10 +112,12 @@ impl Applier {
         }
     }
 
-    /// Refuses a log that is not that of this history, or lacks entries.
-    fn ensure_fits(&mut self, extent: &LogExtent) -> Result<()> {
+    /// Refuses a log that is not that of this history, or lacks entries: it must end after those
+    /// that were applied when it was asked.
+    fn ensure_fits(&mut self, extent: &LogExtent, applied: u64) -> Result<()> {
         let is_empty = extent.last == 0 || extent.first > extent.last;
-        let Some(cursor) = self.history.log_cursor() else {
+        let follows = |cursor: &&LogCursor| !self.may_follow_another(cursor, extent);
+        let Some(cursor) = self.history.log_cursor().filter(follows) else {
             let has_entries = self.history.next_sequence() > 0;
             if has_entries && !(self.options.begins && extent.last == 0) {
                 return Err(self.refused(&if extent.last == 0 {
@@ -124,6 +139,7 @@ impl Applier {
                 )));
             }
             self.begins = has_entries;
+            self.position = 0;
             return self.history.follow_log(extent.identity.clone());
         };
         if cursor.log != extent.identity {
@@ -140,23 +156,30 @@ impl Applier {
                 extent.first - 1
             )));
         }
-        if extent.last >= self.position {
+        if extent.last >= applied {
             self.short_since = None;
             return Ok(());
         }
         let since = *self.short_since.get_or_insert_with(Instant::now);
         if since.elapsed() < self.options.cut_after {
             self.trouble = Some(format!(
-                "the log seems to end with entry {}, and {} was applied",
-                extent.last, self.position
+                "the log seems to end with entry {}, and {applied} was applied",
+                extent.last
             ));
             return Ok(());
         }
         Err(self.refused(&format!(
             "it ends with entry {}, but this history has applied {}: the log has lost entries; begin a new one with the server that has \
              applied most (history stats shows it), as the manual says",
-            extent.last, self.position
+            extent.last, applied
         )))
+    }
+
+    /// Whether a history that has a log may follow this one, from its beginning: it has nothing yet,
+    /// or shall begin an empty log.
+    fn may_follow_another(&self, cursor: &LogCursor, extent: &LogExtent) -> bool {
+        let has_nothing = cursor.position == 0 && self.history.next_sequence() == 0;
+        cursor.log != extent.identity && (has_nothing || self.options.begins && extent.last == 0)
     }
 
     pub(super) fn refused(&self, what: &str) -> Error {

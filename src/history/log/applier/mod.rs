@@ -24,6 +24,7 @@ use crate::{
     text::stream::Print,
 };
 use std::{
+    collections::VecDeque,
     sync::{
         Arc, Mutex,
         mpsc::{Receiver, RecvTimeoutError},
@@ -70,6 +71,8 @@ pub struct Applier {
     /// The number of the last question for the extent, when it was asked, and the last answer.
     asked: u64,
     asked_at: Option<Instant>,
+    /// For the last questions what was applied when they were asked.
+    positions_asked: VecDeque<(u64, u64)>,
     answered: Option<(u64, LogExtent)>,
     /// The node whose extents are trusted: a message went through the log since it was elected.
     leader: Option<String>,
@@ -112,6 +115,7 @@ impl Applier {
             is_checked: false,
             begins: false,
             asked: 0,
+            positions_asked: VecDeque::new(),
             answered: None,
             asked_at: None,
             leader: None,
