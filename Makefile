@@ -72,19 +72,20 @@ dist: | deps-dist                       ## a release in target/package: archive,
 test: | deps                            ## all tests
 	@scripts/dev/test
 
-test-cluster: | deps-cluster            ## Slurm, Snakemake, Ray, hosts with networks, on this machine
-	DEDUP_CLUSTER=1 $(CARGO) test --locked --test it -- slurm cluster exports
+test-cluster: | deps-cluster            ## Slurm, Snakemake, Ray, NATS, hosts with networks, on this machine
+	DEDUP_CLUSTER=1 $(CARGO) test --locked --features nats --test it -- slurm cluster exports history_log
+	$(CARGO) test --locked --features nats --lib -- history::log
 
 lint: | deps                            ## format, clippy, documents, man pages; silent if all is well
 	@$(CARGO) fmt --check
-	@$(CARGO) clippy --quiet --all-targets --locked -- -D warnings
-	@$(CARGO) check --quiet --no-default-features --locked
+	@$(CARGO) clippy --quiet --all-targets --features nats --locked -- -D warnings
+	@$(CARGO) clippy --quiet --no-default-features --locked -- -D warnings
 	@scripts/dev/check-layers
 	@scripts/dev/check-paths
 	@scripts/dev/code-figures --check
 	@scripts/dev/third-party --check
-	@RUSTDOCFLAGS='-D warnings' $(CARGO) doc --quiet --no-deps --locked
-	@$(CARGO) build --quiet --locked --profile test --bins
+	@RUSTDOCFLAGS='-D warnings' $(CARGO) doc --quiet --no-deps --features nats --locked
+	@$(CARGO) build --quiet --features nats --locked --profile test --bins
 	@scripts/dev/check-man $(CARGO_TARGET_DIR)/debug
 
 man: $(BUILT)                           ## regenerate man/*.1 from the programs' own arguments
@@ -117,7 +118,7 @@ peers: | deps                           ## the same question to this tool and to
 	@$(MAKE) --no-print-directory --silent build
 	@scripts/bench/peers
 
-soak: | deps-dev                        ## kill writers at every instant; fuzz (FUZZ_SECONDS)
+soak: | deps-dev                        ## kill writers and servers; fuzz (CHAOS_SECONDS, FUZZ_SECONDS)
 	@scripts/dev/soak
 
 msrv:                                   ## check with the oldest Rust that Cargo.toml promises

@@ -1,6 +1,6 @@
 //! Three nodes of NATS and three servers, of which some are always dead, paused or without a disk.
 //!
-//! `DEDUP_CHAOS_SECONDS` says for how long.
+//! `DEDUP_CHAOS_SECONDS` says for how long; without it a short run is a test like any other.
 //! Afterwards every acknowledged document is in the log, every answer is that of a single history
 //! that was fed in log order, and all servers have its entries.
 
@@ -199,7 +199,7 @@ fn read_log(address: &LogAddress) -> Vec<LogMessage> {
 }
 
 /// The answers of a single history that is fed in log order.
-fn oracle(directory: &Path, messages: &[LogMessage]) -> HashMap<String, Vec<(String, f64)>> {
+fn oracle(directory: &Path, messages: &[LogMessage]) -> HashMap<String, Vec<(String, u64)>> {
     let mut history = History::open(directory, StoreOptions::default()).unwrap().0;
     let (mut answers, mut seen) = (HashMap::new(), HashSet::new());
     let mut last: HashMap<u64, u64> = HashMap::new();
@@ -227,7 +227,7 @@ fn oracle(directory: &Path, messages: &[LogMessage]) -> HashMap<String, Vec<(Str
         {
             let matches = answer.matches.into_iter();
             let matches = matches
-                .map(|found| (found.id, found.similarity.to_f64()))
+                .map(|found| (found.id, found.similarity.to_f64().to_bits()))
                 .collect();
             answers.insert(request.id.to_owned(), matches);
         }
@@ -256,10 +256,11 @@ fn seconds(default: u64) -> u64 {
 }
 
 #[test]
-#[ignore = "it needs nats-server"]
 fn nothing_acknowledged_is_lost_and_answers_are_those_of_one_history() {
     let work = tempfile::tempdir().unwrap();
-    let mut nodes = NatsNodes::start_all(&work.path().join("nats"));
+    let Some(mut nodes) = NatsNodes::start_all(&work.path().join("nats")) else {
+        return;
+    };
     let address = nodes.address("chaos");
     let servers = Servers::start_all(work.path(), &address);
     let (seen, stop) = (Seen::default(), AtomicBool::new(false));
@@ -270,7 +271,7 @@ fn nothing_acknowledged_is_lost_and_answers_are_those_of_one_history() {
             let pause = Duration::from_millis(20);
             scope.spawn(move || client(number, 40, pause, servers, seen, stop));
         }
-        let end = Instant::now() + Duration::from_secs(seconds(40));
+        let end = Instant::now() + Duration::from_secs(seconds(15));
         while Instant::now() < end {
             thread::sleep(Duration::from_millis(500 + random.below(1500)));
             let what = disturb(&mut random, &servers, &mut nodes);
@@ -314,7 +315,9 @@ fn nothing_acknowledged_is_lost_and_answers_are_those_of_one_history() {
 #[ignore = "it measures"]
 fn acknowledged_documents_per_second() {
     let work = tempfile::tempdir().unwrap();
-    let mut nodes = NatsNodes::start_all(&work.path().join("nats"));
+    let Some(mut nodes) = NatsNodes::start_all(&work.path().join("nats")) else {
+        return;
+    };
     let servers = Servers::start_all(work.path(), &nodes.address("rate"));
     let load = |batch: u64, seconds: u64, disturb: &mut dyn FnMut()| {
         let (seen, stop) = (Seen::default(), AtomicBool::new(false));

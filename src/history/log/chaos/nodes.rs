@@ -2,7 +2,7 @@
 
 use super::super::LogAddress;
 use std::{
-    fs,
+    env, fs,
     io::{Read, Write},
     net::{TcpListener, TcpStream},
     path::{Path, PathBuf},
@@ -12,6 +12,7 @@ use std::{
 };
 
 pub struct NatsNodes {
+    program: PathBuf,
     directory: PathBuf,
     /// The ports of each for clients, nodes and monitors.
     ports: Vec<[u16; 3]>,
@@ -19,7 +20,12 @@ pub struct NatsNodes {
 }
 
 impl NatsNodes {
-    pub fn start_all(directory: &Path) -> Self {
+    /// Three nodes that are up to date; `None`, and a message, if there is no nats-server.
+    pub fn start_all(directory: &Path) -> Option<Self> {
+        let Some(program) = nats_server() else {
+            eprintln!("no nats-server: skipped (scripts/dev/install-deps fetches it)");
+            return None;
+        };
         let free: Vec<TcpListener> = (0..9)
             .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
             .collect();
@@ -29,13 +35,14 @@ impl NatsNodes {
             .collect();
         drop(free);
         let mut nodes = Self {
+            program,
             directory: directory.to_owned(),
             ports: ports.chunks(3).map(|of| [of[0], of[1], of[2]]).collect(),
             children: vec![None, None, None],
         };
         (0..3).for_each(|of| nodes.start(of));
         nodes.wait_until_healthy();
-        nodes
+        Some(nodes)
     }
 
     pub fn address(&self, stream: &str) -> LogAddress {
@@ -65,12 +72,7 @@ impl NatsNodes {
             routes.join(", ")
         );
         fs::write(directory.join("nats.conf"), config).unwrap();
-        let program = if Path::new("/usr/sbin/nats-server").exists() {
-            "/usr/sbin/nats-server"
-        } else {
-            "nats-server"
-        };
-        let child = Command::new(program)
+        let child = Command::new(&self.program)
             .args(["-c", "nats.conf", "-l", "log"])
             .current_dir(&directory)
             .stdin(Stdio::null())
@@ -104,6 +106,17 @@ impl NatsNodes {
             }
         }
     }
+}
+
+/// The program: in PATH, where Debian has it, or where scripts/dev/install-deps puts it.
+fn nats_server() -> Option<PathBuf> {
+    let target = env::current_exe().ok()?;
+    let tools = target.ancestors().nth(3)?.join("tools/bin");
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path)
+        .chain(["/usr/sbin".into(), tools])
+        .map(|directory| directory.join("nats-server"))
+        .find(|program| program.exists())
 }
 
 fn is_healthy(port: u16) -> bool {

@@ -28,7 +28,8 @@ const MARK: &str = "@";
 /// The answer to a document.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reply {
-    pub matches: Vec<(String, f64)>,
+    /// Similarities as bits: text would round them.
+    pub matches: Vec<(String, u64)>,
     pub is_left_out: bool,
     pub missing: Vec<String>,
 }
@@ -227,7 +228,7 @@ fn serve() {
                 matches: reply
                     .matches
                     .into_iter()
-                    .map(|found| (found.id, found.similarity))
+                    .map(|found| (found.id, found.similarity.to_bits()))
                     .collect(),
                 is_left_out: reply.is_left_out,
                 missing: reply.missing.iter().map(|name| name.to_string()).collect(),
