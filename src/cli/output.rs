@@ -38,6 +38,7 @@ impl Output {
                     .into(),
             ));
         };
+        ensure_no_spreadsheet(path)?;
         let context = || path.display().to_string();
         if path
             .metadata()
@@ -128,6 +129,19 @@ impl PackedOutput {
     pub fn commit(self) -> Result<(), anyhow::Error> {
         self.finish()?.commit()
     }
+}
+
+/// A name that promises a format which is not written.
+fn ensure_no_spreadsheet(path: &Path) -> Result<(), anyhow::Error> {
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    if ending.is_some_and(|ending| ["xlsx", "xls", "ods"].contains(&ending)) {
+        bail!(
+            "{}: this format is not written; {} is a table that spreadsheets open",
+            path.display(),
+            path.with_extension("csv").display()
+        );
+    }
+    Ok(())
 }
 
 /// Gives a temporary file the permissions of a normal new file.

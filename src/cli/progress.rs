@@ -6,9 +6,13 @@ use super::{
     account_file,
     args::RunArgs,
     bar::{Bar, Unit},
+    output::grouped,
 };
 use crate::{
-    base::{codec::escape_unsafe, error::Problem},
+    base::{
+        codec::escape_unsafe,
+        error::{At, Problem},
+    },
     commands::Observer,
     report::html::counted,
     similar::Boilerplate,
@@ -27,6 +31,45 @@ pub struct Progress {
     documents: u64,
     account: Option<Account>,
     named: Named,
+    records: BadRecords,
+}
+
+/// Records that could not be used are named up to a number, unless all are wanted.
+#[derive(Default)]
+pub struct BadRecords {
+    all: bool,
+    count: u64,
+}
+
+/// The number of bad records that are reported one by one: a file of another format would name each of its lines.
+const NAMED_RECORDS: u64 = 20;
+
+impl BadRecords {
+    /// With -v, all are named.
+    fn new(all: bool) -> Self {
+        Self { all, count: 0 }
+    }
+
+    /// Whether to name a problem, if it is one of a record.
+    fn is_named(&mut self, problem: &Problem) -> bool {
+        if problem.place.at == At::Whole {
+            return true;
+        }
+        self.count += 1;
+        self.all || self.count <= NAMED_RECORDS
+    }
+
+    /// The message about the others.
+    fn others(&self) -> Option<String> {
+        let others = self.count.saturating_sub(NAMED_RECORDS);
+        (others > 0 && !self.all).then(|| {
+            format!(
+                "and {} more {} like these; -v names them",
+                grouped(others),
+                if others == 1 { "problem" } else { "problems" }
+            )
+        })
+    }
 }
 
 /// Which files that were left out are named: of each reason the first few, unless all are wanted.
@@ -90,6 +133,7 @@ impl Progress {
             documents: 0,
             account: None,
             named,
+            records: BadRecords::new(run.common.verbose),
         }
     }
 
@@ -102,9 +146,11 @@ impl Progress {
     pub fn finish(&self) {
         self.bar.finish();
         if !self.is_silent() {
+            let records = self.records.others();
             self.named
                 .others()
                 .iter()
+                .chain(&records)
                 .for_each(|what| say(&format!("{}: {}{what}", self.tool, self.severity)));
         }
         if let Some(account) = self.account.as_ref().filter(|_| !self.quiet) {
@@ -115,7 +161,7 @@ impl Progress {
 
 impl Observer for Progress {
     fn problem(&mut self, problem: &Problem) {
-        if !self.is_silent() {
+        if !self.is_silent() && self.records.is_named(problem) {
             self.bar
                 .suspend(|| say(&format!("{}: {}{problem}", self.tool, self.severity)));
         }
@@ -149,6 +195,7 @@ pub struct Complaints {
     is_quiet: bool,
     /// There if the account of the input is wanted.
     account: Option<Account>,
+    records: BadRecords,
 }
 
 impl Complaints {
@@ -159,6 +206,8 @@ impl Complaints {
             is_silent,
             is_quiet: is_silent,
             account: None,
+            // Only `watch` says how many were not named.
+            records: BadRecords::new(true),
         }
     }
 
@@ -171,9 +220,13 @@ impl Complaints {
     pub fn watch<D>(tool: String, run: &RunArgs, work: impl FnOnce(&mut dyn Observer) -> D) -> D {
         let mut complaints = Self {
             account: Some(Account::default()),
+            records: BadRecords::new(run.common.verbose),
             ..Self::new(tool, run.common.quiet && run.input.read.skip_bad)
         };
         let done = work(&mut complaints);
+        if let Some(others) = complaints.records.others() {
+            say(&format!("{}: {others}", complaints.tool));
+        }
         if let Some(account) = complaints.account.filter(|_| !run.common.quiet) {
             say(&format!("{}: {account}", complaints.tool));
         }
@@ -183,7 +236,7 @@ impl Complaints {
 
 impl Observer for Complaints {
     fn problem(&mut self, problem: &Problem) {
-        if !self.is_silent {
+        if !self.is_silent && self.records.is_named(problem) {
             say(&format!("{}: {problem}", self.tool));
         }
     }
@@ -288,6 +341,7 @@ pub struct PhaseBar {
     account: Account,
     /// What messages start with, if problems are reported.
     complains: Option<String>,
+    records: BadRecords,
 }
 
 impl PhaseBar {
@@ -299,11 +353,13 @@ impl PhaseBar {
             problems: 0,
             account: Account::default(),
             complains: None,
+            records: BadRecords::default(),
         }
     }
 
     /// Reports problems, and counts them.
-    pub fn complain(&mut self, tool: &str, skip_bad: bool) {
+    pub fn complain(&mut self, tool: &str, skip_bad: bool, names_all: bool) {
+        self.records = BadRecords::new(names_all);
         let severity = if skip_bad { "warning: " } else { "" };
         self.complains = Some(format!("{tool}: {severity}"));
     }
@@ -320,6 +376,10 @@ impl PhaseBar {
 
     pub fn finish(&self) {
         self.bar.finish();
+        let start = self.complains.as_deref().unwrap_or_default();
+        if let Some(others) = self.records.others() {
+            say(&format!("{start}{others}"));
+        }
     }
 }
 
@@ -327,6 +387,9 @@ impl Observer for PhaseBar {
     fn problem(&mut self, problem: &Problem) {
         if let Some(start) = &self.complains {
             self.problems += 1;
+            if !self.records.is_named(problem) {
+                return;
+            }
             self.bar.suspend(|| say(&format!("{start}{problem}")));
         }
     }

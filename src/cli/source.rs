@@ -12,7 +12,7 @@ use crate::{
     index::{Index, Resources},
     similar::Boilerplate,
     text::{
-        corpus::{Account, LeftOutFile, SkippedFile},
+        corpus::{Account, LeftOutFile, SkippedFile, did_you_mean},
         stream::Form,
     },
 };
@@ -308,7 +308,7 @@ pub fn is_index(path: &Path) -> bool {
     }
 }
 
-/// Refuses paths that do not exist, with a list of the verbs.
+/// Refuses paths that do not exist, and says what may have been meant: a path or, where no verb was given, a verb.
 pub fn ensure_exists(program: &str, verbs: &[&str], path: &Path) -> Result<(), anyhow::Error> {
     if path.as_os_str() == "-" || path.exists() {
         return Ok(());
@@ -317,10 +317,19 @@ pub fn ensure_exists(program: &str, verbs: &[&str], path: &Path) -> Result<(), a
     if verbs.iter().any(|verb| Path::new(verb) == path) {
         bail!("{name}: no such file or directory; a verb comes first: {program} {name} …");
     }
-    let likely = similar_verb(verbs, &name.to_string());
-    let likely = likely.map_or_else(String::new, |verb| format!(" (did you mean {verb}?)"));
+    let first = std::env::args_os().nth(1).unwrap_or_default();
+    if verbs.iter().any(|verb| first == *verb) {
+        bail!("{name}: no such file or directory{}", did_you_mean(path));
+    }
+    let likely = match similar_verb(verbs, &name.to_string()) {
+        Some(verb) => format!("; did you mean {verb}?"),
+        None => did_you_mean(path),
+    };
+    if !likely.is_empty() {
+        bail!("{name}: no such file or directory, and no verb{likely}");
+    }
     bail!(
-        "{name}: no such file or directory, and no verb{likely}; give an index or documents, after one of the verbs {}",
+        "{name}: no such file or directory, and no verb; give an index or documents, after one of the verbs {}",
         verbs.join(", ")
     )
 }

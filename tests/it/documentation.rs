@@ -380,10 +380,16 @@ pub fn examples(dir: &TestDir, tool: &str) -> Vec<String> {
 fn the_examples_of_help_and_manual_run() {
     let files = [
         ("corpus/a", "words and words"),
-        ("essay.txt", "words"),
+        (
+            "essay.txt",
+            "words of an essay that is longer than a window of eight",
+        ),
         ("source.txt", "other words"),
         ("pairs.tsv", "essay.txt\tsource.txt\n"),
-        ("scans/x", "words"),
+        (
+            "scans/x",
+            "words of a page that is longer than a window of eight",
+        ),
         ("essays/x", "words of an essay"),
         ("essays/y", "other words"),
         ("src/a.rs", "fn a() {}"),

@@ -70,7 +70,7 @@ fn the_overview_shows_what_was_read_and_what_was_left_out() {
         "read",
         "doc, xls or ppt",
         "1",
-        "left out; save it as text"
+        "left out; save it as docx or PDF"
     ]);
     assert_eq!(value, json!([cells, true, "What was read"]));
 }

@@ -302,7 +302,7 @@ fn a_failed_command_leaves_nothing_and_the_corrected_one_works() {
                     "{tool}: {not_there}\n{tool}: no document was read; name files or directories that hold some, or write some to stdin\n"
                 )
             }
-            "dedup-extract" => "dedup-extract: nosuchdir: no such file or directory, and no verb; give an index or documents, after one of the verbs pairs, table, clusters, graph, exact, blots, passages, spans, compare, report, clean\n".to_owned(),
+            "dedup-extract" => "dedup-extract: nosuchdir: no such file or directory\n".to_owned(),
             _ => format!(
                 "{tool}: nosuchdir: there is no such index; dedup-index build -o nosuchdir PATH makes one\n"
             ),
@@ -332,7 +332,7 @@ fn files_that_are_not_an_index_are_named_by_their_kind() {
     let none = "none: there is no such index; dedup-index build -o none PATH makes one";
     for (tool, words, what) in [
         ("dedup-index", &["stats", "doc.txt"][..], file),
-        ("dedup-query", &["blot", "dir", "12ab"], documents),
+        ("dedup-index", &["stats", "dir"], documents),
         ("dedup-index", &["add", "dir", "doc.txt"], documents),
         ("dedup-index", &["sync", "empty", "dir"], empty),
         ("dedup-index", &["pin", "none", "x"], none),

@@ -55,8 +55,8 @@ sqlite3.connect("c/base.db").execute("create table t (a)").connection.commit()
 }
 
 const ACCOUNT: &str = "read 15 documents in 16 files (222 bytes); left out 14 files: \
-    xlsx 1 (export it as NDJSON or text), xlsx in zstd 1 (export it as NDJSON or text), doc, xls or ppt 1 (save it as text), \
-    sqlite 1 (export it as NDJSON), png 1 (IMAGE), \
+    xlsx 1 (export it as CSV), xlsx in zstd 1 (export it as CSV), doc, xls or ppt 1 (save it as docx or PDF), \
+    sqlite 1 (export its tables as CSV), png 1 (IMAGE), \
     jpeg 1 (IMAGE), \
     UTF-32 1 (convert it with iconv -f UTF-32 -t UTF-8), damaged 3, unknown binary 1, hidden 1, symbolic link 1, \
     not a regular file 1; left out 1 record; \
@@ -110,9 +110,11 @@ fn every_file_of_a_folder_is_read_or_accounted_for() {
                 "{line}"
             );
         }
-        assert!(ran.stderr().contains(
-            "dedup-tokenize: c/packed.zst: left out: xlsx in zstd; export it as NDJSON or text\n"
-        ));
+        assert!(
+            ran.stderr().contains(
+                "dedup-tokenize: c/packed.zst: left out: xlsx in zstd; export it as CSV\n"
+            )
+        );
     }
     assert_eq!(dir.run("dedup-tokenize", &["--skip-bad", "c"]).code(), 0);
     let quiet = dir.run("dedup-tokenize", &["-q", "c"]);
@@ -167,12 +169,12 @@ fn sync_counts_unchanged_files() {
             (ran.code(), ran.stderr().as_str()),
             (
                 2,
-                "dedup-index: c/d.doc: left out: doc, xls or ppt; save it as text\n"
+                "dedup-index: c/d.doc: left out: doc, xls or ppt; save it as docx or PDF\n"
             )
         );
         ran.accounts().concat()
     };
-    let doc = "left out 1 file: doc, xls or ppt 1 (save it as text)";
+    let doc = "left out 1 file: doc, xls or ppt 1 (save it as docx or PDF)";
     assert_eq!(
         sync(),
         format!("dedup-index: read 2 documents in 2 files (6 bytes); {doc}")
@@ -288,7 +290,9 @@ fn at_most_five_files_of_a_kind_are_named_by_default() {
     (0..9).for_each(|number| dir.write(&format!("c/{number}.doc"), OLE));
     let named = |lines: usize| {
         let line = |number| {
-            format!("dedup-tokenize: c/{number}.doc: left out: doc, xls or ppt; save it as text\n")
+            format!(
+                "dedup-tokenize: c/{number}.doc: left out: doc, xls or ppt; save it as docx or PDF\n"
+            )
         };
         (0..lines).map(line).collect::<String>()
     };
@@ -707,8 +711,8 @@ fn the_account_is_written_as_json_with_each_file_left_out() {
             "complete": true, "documents": 3, "files": 3, "bytes": 16, "files_unchanged": 0, "records_left_out": 1,
             "kinds": {"ndjson": 1, "text": 2}, "decoded": {"UTF-16LE": 1}, "files_left_out": 8,
             "reasons": [
-                {"kind": "doc, xls or ppt", "files": 6, "remedy": "save it as text"},
-                {"kind": "doc, xls or ppt", "packed_in": "gzip", "files": 1, "remedy": "save it as text"},
+                {"kind": "doc, xls or ppt", "files": 6, "remedy": "save it as docx or PDF"},
+                {"kind": "doc, xls or ppt", "packed_in": "gzip", "files": 1, "remedy": "save it as docx or PDF"},
                 {"kind": "hidden", "files": 1}
             ]
         });
@@ -735,7 +739,7 @@ fn the_account_is_written_as_json_with_each_file_left_out() {
         );
         assert_eq!(
             left_out[7],
-            serde_json::json!({"file": "c/packed.gz", "kind": "doc, xls or ppt", "packed_in": "gzip", "error": true, "message": "left out: doc, xls or ppt in gzip; save it as text"})
+            serde_json::json!({"file": "c/packed.gz", "kind": "doc, xls or ppt", "packed_in": "gzip", "error": true, "message": "left out: doc, xls or ppt in gzip; save it as docx or PDF"})
         );
         assert_eq!(left_out[0]["error"], false);
     }
@@ -774,7 +778,7 @@ fn every_program_writes_the_account_as_json() {
     }
     let page = String::from_utf8(dir.read("pages/index.html")).unwrap();
     assert!(page.contains("<p>read 3 documents in 3 files (16 bytes); left out 8 files; left out 1 record; decoded 1 text from UTF-16LE</p>"));
-    assert!(page.contains("<tr><td>doc, xls or ppt in gzip</td><td class=\"number\">1</td><td>left out; save it as text</td></tr>"));
+    assert!(page.contains("<tr><td>doc, xls or ppt in gzip</td><td class=\"number\">1</td><td>left out; save it as docx or PDF</td></tr>"));
     dir.shell("dedup-index build -q --skip-bad -o whole.idx c && dedup-extract report -q whole.idx --corpus c -o of-index").ok();
     assert!(
         !String::from_utf8(dir.read("of-index/index.html"))

@@ -793,7 +793,7 @@ fn office_files_with_a_password_are_named() {
     for (file, what) in [
         ("a.docx", remedy),
         ("noname", remedy),
-        ("old.doc", "doc, xls or ppt; save it as text"),
+        ("old.doc", "doc, xls or ppt; save it as docx or PDF"),
     ] {
         let said = format!("dedup-tokenize: c/{file}: left out: {what}\n");
         assert!(ran.stderr().contains(&said), "{said}{}", ran.stderr());

@@ -38,6 +38,7 @@ mod index_tokenization;
 mod input_account;
 mod input_kinds;
 mod languages;
+mod mistakes;
 mod pair_filters;
 mod passages;
 mod passages_of_ndjson;

@@ -66,8 +66,8 @@ fn a_program_reads_objects() {
     assert_eq!(
         messages,
         [
-            "dedup-index: docs/x.doc: left out: doc, xls or ppt; save it as text",
-            "dedup-index: read 20 documents in 20 files (252.8 kB); left out 1 file: doc, xls or ppt 1 (save it as text)"
+            "dedup-index: docs/x.doc: left out: doc, xls or ppt; save it as docx or PDF",
+            "dedup-index: read 20 documents in 20 files (252.8 kB); left out 1 file: doc, xls or ppt 1 (save it as docx or PDF)"
         ]
     );
     assert_eq!(keys.last().unwrap().as_str(), "end");

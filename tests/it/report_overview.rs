@@ -99,7 +99,7 @@ fn every_document_is_listed() {
         value["unread"],
         json!([
             "Not read, so not checked",
-            "e/scan.doc – left out: doc, xls or ppt; save it as text"
+            "e/scan.doc – left out: doc, xls or ppt; save it as docx or PDF"
         ])
     );
     // The newer text is on the left.
@@ -461,7 +461,7 @@ fn a_report_can_be_printed() {
                 "gus.txt",
                 "could not be read",
                 "How this report was made",
-                "save it as text",
+                "save it as docx or PDF",
                 "How this is counted",
             ][..],
         ),

@@ -3,7 +3,7 @@
 use super::{
     super::{
         exclusions::ExcludeArgs,
-        source::{Reading, SourceArgs},
+        source::{Reading, Source, SourceArgs},
         threshold::Threshold,
     },
     PROGRAM,
@@ -12,9 +12,10 @@ use super::{
 };
 use crate::{
     commands::{Extract, ExtractOptions, RowFormat},
-    index::{Index, Since},
+    index::Since,
     similar::Score,
 };
+use anyhow::ensure;
 use clap::Args;
 use std::process::ExitCode;
 
@@ -48,7 +49,7 @@ impl TableArgs {
     pub fn run(&self) -> Result<ExitCode, anyhow::Error> {
         let source = self.source.open(PROGRAM, Reading::Never, false)?;
         let options = ExtractOptions {
-            what: self.what(&source.index)?,
+            what: self.what(&source)?,
             score: Score::Inclusion,
             threshold: threshold_of(Score::Inclusion, self.threshold)?,
             common: self.excluded.max_df()?.into(),
@@ -61,7 +62,7 @@ impl TableArgs {
     }
 
     /// The table, or what changed in it.
-    fn what(&self, index: &Index) -> Result<Extract, anyhow::Error> {
+    fn what(&self, source: &Source) -> Result<Extract, anyhow::Error> {
         let top = self.top.unwrap_or(100) as usize;
         let rows = RowFormat {
             format: self.output.format(),
@@ -70,6 +71,12 @@ impl TableArgs {
         let Some(since) = &self.since else {
             return Ok(Extract::Table { top, rows });
         };
+        ensure!(
+            !source.is_made,
+            "--since is for an index, which knows earlier states; dedup-index build -o IDX {} makes one",
+            source.name
+        );
+        let index = &source.index;
         let generation = index.manifest.resolve(&index.directory, since)?;
         Ok(Extract::TableSince {
             top,

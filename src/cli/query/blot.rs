@@ -2,16 +2,15 @@
 
 use super::{
     super::{
-        args::{InputArgs, ReadArgs},
+        args::{CommonArgs, InputArgs, ReadArgs},
         output::Output,
         progress::Complaints,
+        source::{MakingArgs, Reading},
     },
     PROGRAM, found_code,
+    search::open_source,
 };
-use crate::{
-    commands::{BlotOptions, blot_text},
-    index::Index,
-};
+use crate::commands::{BlotOptions, blot_text};
 use clap::Args;
 use std::{
     io::{BufWriter, Write},
@@ -21,25 +20,33 @@ use std::{
 
 #[derive(Args, Debug)]
 pub struct BlotQueryArgs {
-    /// Directory of the index
-    #[arg(value_name = "IDX")]
-    index: PathBuf,
+    /// An index, or documents: a file, a directory
+    #[arg(help_heading = None::<&str>, value_name = "SOURCE")]
+    source: PathBuf,
     /// The blot, as dedup-blot and dedup-extract blots write it
-    #[arg(value_name = "HEX")]
+    #[arg(help_heading = None::<&str>, value_name = "HEX")]
     blot: String,
     /// Where the documents of the index are: a directory, or files (repeatable)
     #[arg(long, value_name = "PATH")]
     corpus: Vec<PathBuf>,
     #[command(flatten)]
+    making: MakingArgs,
+    #[command(flatten)]
     read: ReadArgs,
-    /// Do not name documents whose text has changed
-    #[arg(short, long)]
-    quiet: bool,
+    #[command(flatten)]
+    common: CommonArgs,
 }
 
 impl BlotQueryArgs {
     pub fn run(&self) -> Result<ExitCode, anyhow::Error> {
-        let index = Index::open_whole(&self.index)?;
+        let source = open_source(
+            &self.source,
+            &self.making,
+            &self.read,
+            &self.common,
+            Reading::ById,
+        )?;
+        let index = &source.index;
         let blot = index
             .scheme
             .parse_blot(&self.blot)
@@ -51,12 +58,12 @@ impl BlotQueryArgs {
         let reading = input.options(index.scheme.tokens.is_dna());
         let mut out = BufWriter::with_capacity(1 << 16, Output::open(None, false)?);
         let found = blot_text(
-            &index,
+            index,
             &BlotOptions::default(),
             blot,
-            (&self.corpus, &reading),
+            (&source.corpus(&self.corpus), &reading),
             &mut out,
-            &mut Complaints::new(PROGRAM.to_owned(), self.quiet),
+            &mut Complaints::new(PROGRAM.to_owned(), self.common.quiet),
         )?;
         out.flush()?;
         Ok(found_code(&found, self.read.skip_bad))

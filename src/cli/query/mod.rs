@@ -58,7 +58,7 @@ enum QueryVerb {
     /// Documents that have a blot, and its text
     Blot(Box<blot::BlotQueryArgs>),
     /// Every blot that two documents of an index share
-    Between(between::BetweenArgs),
+    Between(Box<between::BetweenArgs>),
     /// Each document against all that came before it
     History(Box<history::HistoryArgs>),
     /// Answer many clients from indexes and a history

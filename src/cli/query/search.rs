@@ -5,9 +5,10 @@ use super::{
         args::{CommonArgs, InputArgs, MORE, ReadArgs, RunArgs},
         exclusions::{ExcludeArgs, GroupArgs, PassageArgs},
         output::PackedOutput,
+        progress::say,
         shared_only::{tell_not_excluded, tell_unseen},
         source::{MakingArgs, Reading, Source, ensure_exists, is_index},
-        threshold::{Threshold, cutoff, score_named},
+        threshold::{Threshold, cutoff, score_name, score_named},
         value_help::{format_names, query_score_names, score_help},
         watched,
     },
@@ -17,7 +18,7 @@ use super::{
 use crate::{
     align,
     commands::{
-        AnswerFormat, Cutoff, PassageOptions, Preset, QueryOptions, put_head, query,
+        AnswerFormat, Cutoff, PassageOptions, Preset, QueryOptions, QueryOutcome, put_head, query,
         query_elsewhere,
     },
     report::Format,
@@ -29,7 +30,7 @@ use anyhow::{Context, bail};
 use clap::{ArgGroup, Args, builder::PossibleValuesParser};
 use std::{
     io::{IsTerminal, stdout},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
 };
 
@@ -138,6 +139,9 @@ impl SearchArgs {
             Ok(query(&options, index, &settings, &mut out, watch)?)
         })?;
         out.commit()?;
+        if asked.matches == 0 && !self.common.quiet && !self.stream {
+            self.explain_nothing(&asked, &options, &source);
+        }
         asked.problems += source.problems;
         Ok(found_code(&asked, self.read.skip_bad))
     }
@@ -180,14 +184,7 @@ impl SearchArgs {
             .source
             .as_deref()
             .context("say which index or documents")?;
-        ensure_exists(PROGRAM, VERBS, path)?;
-        if is_index(path) {
-            return Source::of_index(path, Vec::new());
-        }
-        let mut run = self.run_args(vec![path.to_owned()]);
-        run.input.read.files_from = None;
-        run.input.read.null = false;
-        let is_stdin = run.input.reads_stdin();
+        let is_stdin = path.as_os_str() == "-";
         if is_stdin && self.run_args(self.documents.clone()).input.reads_stdin() {
             bail!("both SOURCE and DOC are stdin; give one of them as a file");
         }
@@ -196,7 +193,7 @@ impl SearchArgs {
         } else {
             Reading::Never
         };
-        self.making.make_index(PROGRAM, &run, reading, false)
+        open_source(path, &self.making, &self.read, &self.common, reading)
     }
 
     fn run_args(&self, paths: Vec<PathBuf>) -> RunArgs {
@@ -224,6 +221,32 @@ impl SearchArgs {
             tell_not_excluded(PROGRAM, &source.index);
         }
         Ok(())
+    }
+
+    /// Says why nothing was found, where it is known.
+    fn explain_nothing(&self, asked: &QueryOutcome, options: &QueryOptions, source: &Source) {
+        if asked.short_documents > 0 && asked.short_documents == asked.documents {
+            let remedy = if source.is_made {
+                "compare"
+            } else {
+                "build an index of"
+            };
+            let question = if asked.documents == 1 {
+                "the question"
+            } else {
+                "every question"
+            };
+            say(&format!(
+                "{PROGRAM}: {question} is no longer than a window ({}), so only the same words from first to last are found; ask with more text, or {remedy} shorter windows (-k 4)",
+                source.index.scheme.windows
+            ));
+        } else if asked.documents > 0 && options.threshold > 0.0 && self.threshold.is_none() {
+            say(&format!(
+                "{PROGRAM}: nothing reaches a score ({}) of {}; --threshold 0 lists all that has any text in common",
+                score_name(options.score),
+                options.threshold
+            ));
+        }
     }
 
     fn options(&self, preset: &Preset) -> Result<QueryOptions, anyhow::Error> {
@@ -273,6 +296,32 @@ impl SearchArgs {
             ..PassageOptions::default()
         }
     }
+}
+
+/// Opens an index, or makes one of documents.
+pub(super) fn open_source(
+    path: &Path,
+    making: &MakingArgs,
+    read: &ReadArgs,
+    common: &CommonArgs,
+    reading: Reading,
+) -> Result<Source, anyhow::Error> {
+    ensure_exists(PROGRAM, VERBS, path)?;
+    if is_index(path) {
+        return Source::of_index(path, Vec::new());
+    }
+    let run = RunArgs {
+        input: InputArgs {
+            paths: vec![path.to_owned()],
+            read: ReadArgs {
+                files_from: None,
+                null: false,
+                ..read.clone()
+            },
+        },
+        common: common.clone(),
+    };
+    making.make_index(PROGRAM, &run, reading, false)
 }
 
 /// What a client of a server accepts.

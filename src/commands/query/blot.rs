@@ -40,6 +40,7 @@ pub fn blot_text(
     let mut found = QueryOutcome {
         matches: documents.len().to_u64(),
         problems: 0,
+        ..QueryOutcome::default()
     };
     for id in &documents {
         let mut record = BlotText {

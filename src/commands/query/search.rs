@@ -91,6 +91,10 @@ pub struct QueryOutcome {
     pub matches: u64,
     /// Inputs that could not be used.
     pub problems: u64,
+    /// Documents that were asked about.
+    pub documents: u64,
+    /// Those with no more than one blot: they are not longer than a window of the index.
+    pub short_documents: u64,
 }
 
 /// Writes the best matches of each document, in the order of the documents.
@@ -160,11 +164,12 @@ pub fn query(
         distinct,
         scratch,
     };
-    let (mut asked, mut documents) = (QueryOutcome::default(), 0);
+    let mut asked = QueryOutcome::default();
     let summary = run(&stage, source, settings, observer, |answers, _| {
         asked.matches += answers.matches;
-        documents += answers.documents;
-        if options.answers == AnswerFormat::Page && documents > 1 {
+        asked.documents += answers.documents;
+        asked.short_documents += answers.short_documents;
+        if options.answers == AnswerFormat::Page && asked.documents > 1 {
             return Err(Error::Usage(
                 "a page is of one document; ask about one after the other".to_owned(),
             ));
@@ -280,6 +285,7 @@ impl Clone for SearchStage<'_> {
 pub(super) struct EncodedAnswers {
     pub bytes: Vec<u8>,
     pub documents: u64,
+    pub short_documents: u64,
     pub matches: u64,
 }
 
@@ -300,6 +306,7 @@ impl DocumentStage for SearchStage<'_> {
         // A single query should take little memory; for many queries, speed matters more.
         let is_lean = self.answers != AnswerFormat::Documents && out.documents == 0;
         out.documents += 1;
+        out.short_documents += u64::from(all <= 1);
         let start = out.bytes.len();
         let written = self.answer(item, DocumentSize { blots: all }, is_lean, out);
         written.map_err(|error| {

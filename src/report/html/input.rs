@@ -92,7 +92,7 @@ mod tests {
             [
                 "<tr><td>docx</td><td class=\"number\">2</td><td>read</td></tr>",
                 "<tr><td>text</td><td class=\"number\">1</td><td>read</td></tr>",
-                "<tr><td>xlsx in gzip</td><td class=\"number\">1</td><td>left out; export it as NDJSON or text</td></tr>",
+                "<tr><td>xlsx in gzip</td><td class=\"number\">1</td><td>left out; export it as CSV</td></tr>",
                 "<tr><td>unknown binary</td><td class=\"number\">1</td><td>left out</td></tr>",
             ]
         );

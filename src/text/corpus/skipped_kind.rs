@@ -83,6 +83,8 @@ pub enum SkippedKind {
     Link,
     /// A pipe, socket or device.
     Special,
+    /// The directory of an index or a history.
+    Index,
 }
 
 /// What skipping a file means for the exit status.
@@ -146,7 +148,7 @@ const OCR: &[Alternative] = &[
 ];
 
 /// In the order of [`SkippedKind`].
-const TABLE: [SkippedKindRow; 36] = [
+const TABLE: [SkippedKindRow; 37] = [
     row(
         SkippedKind::Pdf,
         "pdf",
@@ -155,25 +157,13 @@ const TABLE: [SkippedKindRow; 36] = [
         Error,
     )
     .or(&[("", Setting::Adapter, None)]),
-    row(
-        SkippedKind::Xlsx,
-        "xlsx",
-        &[],
-        "export it as NDJSON or text",
-        Error,
-    ),
-    row(
-        SkippedKind::Ods,
-        "ods",
-        &[],
-        "export it as NDJSON or text",
-        Error,
-    ),
+    row(SkippedKind::Xlsx, "xlsx", &[], "export it as CSV", Error),
+    row(SkippedKind::Ods, "ods", &[], "export it as CSV", Error),
     row(
         SkippedKind::Doc,
         "doc, xls or ppt",
         &[(0, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1")],
-        "save it as text",
+        "save it as docx or PDF",
         Error,
     ),
     row(
@@ -184,28 +174,28 @@ const TABLE: [SkippedKindRow; 36] = [
         } else {
             &[(0, b"PAR1")]
         },
-        "convert it to NDJSON, or use a build that reads it",
+        "convert it to NDJSON or CSV, or use a build that reads it",
         Error,
     ),
     row(
         SkippedKind::Arrow,
         "arrow",
         &[(0, b"ARROW1\0")],
-        "convert it to NDJSON",
+        "convert it to Parquet or NDJSON",
         Error,
     ),
     row(
         SkippedKind::Avro,
         "avro",
         &[(0, b"Obj\x01")],
-        "convert it to NDJSON",
+        "convert it to Parquet or NDJSON",
         Error,
     ),
     row(
         SkippedKind::Sqlite,
         "sqlite",
         &[(0, b"SQLite format 3\0")],
-        "export it as NDJSON",
+        "export its tables as CSV",
         Error,
     ),
     row(
@@ -367,6 +357,7 @@ const TABLE: [SkippedKindRow; 36] = [
         "",
         CountOnly,
     ),
+    row(SkippedKind::Index, "index", &[], "", CountOnly),
 ];
 
 /// How much of a file is looked at to tell what it is.

@@ -10,6 +10,7 @@ use super::{
     open_beneath::open_beneath,
     part::FilePart,
     selection::Selection,
+    similar_path::did_you_mean,
     skipped_kind::{SkippedKind, extension},
     slice::CorpusSlice,
     unpack::{Once, Packing, inner_name},
@@ -18,7 +19,7 @@ use crate::base::error::{Error, Place, Problem, Result};
 use std::{
     ffi::OsString,
     fs::{self, File, Metadata},
-    io::{self, BufRead, BufReader},
+    io::{self, BufRead, BufReader, Read},
     os::unix::{ffi::OsStringExt, fs::MetadataExt},
     path::{Path, PathBuf},
     sync::Arc,
@@ -215,10 +216,19 @@ impl CorpusWalk {
         let metadata = match fs::metadata(&path) {
             Ok(metadata) => metadata,
             Err(error) => {
-                let problem = Problem::new(Place::path(&path), error.to_string());
-                return Ok(Some(WalkItem::Problem(problem)));
+                let what = format!("{error}{}", did_you_mean(&path));
+                return Ok(Some(WalkItem::Problem(Problem::new(
+                    Place::path(&path),
+                    what,
+                ))));
             }
         };
+        if metadata.is_dir() && is_our_directory(&path) {
+            return Ok(Some(WalkItem::Problem(Problem::new(
+                Place::path(&path),
+                NO_DOCUMENTS,
+            ))));
+        }
         if metadata.is_dir() {
             self.walk = Some(DirectoryWalk {
                 entries: WalkDir::new(&path).sort_by_file_name().into_iter(),
@@ -254,7 +264,9 @@ impl CorpusWalk {
             let is_dir = is_root || found.file_type().is_dir();
             let excluded = selection.skip_kind(found.path(), found.depth(), is_dir);
             let special = || special_kind(&found).filter(|_| !is_root);
-            if let Some(kind) = excluded.or_else(special) {
+            let is_ours = || is_dir && is_our_directory(found.path());
+            let index = || is_ours().then_some(SkippedKind::Index);
+            if let Some(kind) = excluded.or_else(special).or_else(index) {
                 if is_dir {
                     entries.skip_current_dir();
                 }
@@ -280,6 +292,23 @@ impl CorpusWalk {
 
 fn skipped(path: &Path, kind: SkippedKind) -> SkippedFile {
     SkippedFile::new(path.display().to_string(), kind, Packing::Plain, false)
+}
+
+const NO_DOCUMENTS: &str =
+    "is an index or a history, not documents; give the files that it was made of";
+
+/// Whether dedup-index or dedup-query history made a directory: its files are no documents.
+fn is_our_directory(path: &Path) -> bool {
+    let mut start = [0; 64];
+    let Ok(mut manifest) = File::open(path.join("manifest.json")) else {
+        return false;
+    };
+    let read = manifest.read(&mut start).unwrap_or_default();
+    let start = String::from_utf8_lossy(&start[..read]);
+    let words: String = start.split_whitespace().collect();
+    ["index", "history"]
+        .iter()
+        .any(|kind| words.starts_with(&format!("{{\"dedup\":\"{kind}\"")))
 }
 
 /// Why something in a directory is not looked at, whatever its name is.

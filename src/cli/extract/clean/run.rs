@@ -286,7 +286,11 @@ impl CleanArgs {
         };
         let mut bar = PhaseBar::new(self.is_quiet(), what, shards.bytes());
         if input.given.is_some() {
-            bar.complain(PROGRAM, self.source.read.skip_bad);
+            bar.complain(
+                PROGRAM,
+                self.source.read.skip_bad,
+                self.source.common.verbose,
+            );
         }
         let records = CleanRecords {
             dropped: dropped.as_mut().map(RecordFile::target),
