@@ -151,6 +151,18 @@ impl Collector for ServiceState {
                 "1 if the history answers",
                 u64::from(status.not_ready.is_none()),
             )?;
+            if let Some(log) = &status.hello.log {
+                put(
+                    "history_log_position",
+                    "The last entry of the log that was applied",
+                    log.position,
+                )?;
+                put(
+                    "history_log_last",
+                    "The last entry of the log, as far as it is known",
+                    log.last,
+                )?;
+            }
         }
         self.encode_indexes(encoder)
     }

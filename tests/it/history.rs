@@ -876,3 +876,21 @@ fn verify_finds_every_flipped_byte_in_a_history() {
     }
     dir.run("dedup-query", &["history", "verify", "h"]).ok();
 }
+
+/// A program without the feature says how to get it, and makes nothing.
+#[cfg(not(feature = "nats"))]
+#[test]
+fn a_program_without_the_feature_says_so() {
+    let dir = TestDir::new();
+    let log = "nats://127.0.0.1:4222/h";
+    let ran = dir.run("dedup-query", &["history", "h", "--log", log]);
+    assert_eq!(
+        (ran.code(), ran.stderr().as_str()),
+        (
+            2,
+            "dedup-query: nats://127.0.0.1:4222/h: this program was built without the feature nats, which --log needs; \
+             build it with cargo build --release --features nats\n"
+        )
+    );
+    assert!(!dir.path("h").exists());
+}

@@ -289,6 +289,71 @@ fn a_lost_upstream_is_named_and_comes_back() {
     drop((low, high));
 }
 
+/// T16: an upstream that comes back without its documents is not taken for one that has them.
+#[test]
+fn an_upstream_that_lost_documents_is_named() {
+    let dir = TestDir::new();
+    let [_low, middle, _high] = start_parts(&dir);
+    let mut router = Server::start(
+        &dir,
+        &[&["serve", "--lines", "unix:f"], &UPSTREAMS[..], &WANTED[..]].concat(),
+    );
+    let mut client = router.connect(&dir);
+    let backup = dir.run("dedup-query", &["history", "backup", "h1", "empty"]);
+    assert_eq!(backup.code(), 0, "{}", backup.stderr());
+    let lines = documents(5, 60);
+    lines.lines().for_each(|line| drop(client.ask(line)));
+    let mut search = || -> Vec<Value> {
+        let line = |line: &str| {
+            line.replacen("\"s", "\"q", 1)
+                .replacen('}', ",\"add\":false}", 1)
+        };
+        lines
+            .lines()
+            .flat_map(|text| records(client.ask(&line(text)).as_bytes()))
+            .collect()
+    };
+    let known = search();
+    middle.end("KILL");
+    std::fs::rename(dir.path("h1"), dir.path("full")).unwrap();
+    let mut expect_message = |start: &str| {
+        let message = router.next_message();
+        assert!(message.starts_with(start), "{message}");
+    };
+    // Without anything, and as it was before most documents came.
+    for is_backup in [false, true] {
+        if is_backup {
+            std::fs::remove_dir_all(dir.path("h1")).unwrap();
+            std::fs::rename(dir.path("empty"), dir.path("h1")).unwrap();
+        }
+        let middle = start_part(&dir, 1);
+        let before = std::time::Instant::now();
+        while before.elapsed().as_secs() < 3 {
+            for (now, then) in search().iter().zip(&known) {
+                assert!(
+                    now["missing"] == serde_json::json!(["unix:u1"])
+                        || now["best"]["similarity"] == then["best"]["similarity"],
+                    "{now} {then}"
+                );
+            }
+        }
+        middle.end("KILL");
+    }
+    expect_message("dedup-query: unix:u1: lost: ");
+    expect_message("dedup-query: unix:u1: it has lost the ");
+    expect_message("dedup-query: unix:u1: it has lost documents: ");
+    // With its documents it is taken back.
+    std::fs::remove_dir_all(dir.path("h1")).unwrap();
+    std::fs::rename(dir.path("full"), dir.path("h1")).unwrap();
+    let _middle = start_part(&dir, 1);
+    while search()
+        .iter()
+        .any(|answer| answer.get("missing").is_some())
+    {}
+    expect_message("dedup-query: unix:u1: is there, with ");
+    assert_eq!(search(), known);
+}
+
 /// A stopped server accepts connections but never answers.
 #[test]
 fn a_router_does_not_wait_for_a_hanging_upstream() {
@@ -363,7 +428,7 @@ fn incompatible_upstreams_are_refused() {
     for (second, message) in [
         (
             "unix:all",
-            "dedup-query: unix:all: it keeps cardinalities 0..256, and unix:u0 keeps 0..124; give each a range of its own",
+            "dedup-query: unix:all: it keeps cardinalities 0..256, and unix:u0 keeps 0..124; give each a range of its own, or let both follow one log",
         ),
         (
             "unix:other",
@@ -416,6 +481,43 @@ fn incompatible_upstreams_are_refused() {
         records(ran.stdout().as_bytes())[0]["missing"].to_string(),
         "[\"unix:u1\"]"
     );
+}
+
+/// A history keeps the cardinalities that it was made with.
+#[test]
+fn other_buckets_than_those_of_a_history_are_refused() {
+    let dir = TestDir::new();
+    let lines = documents(8, 50);
+    for (history, made_with, asked) in [("whole", "0..256", "0..126"), ("part", "0..126", "0..127")]
+    {
+        let ask = |buckets: &str, input: &str| {
+            let arguments = ["history", history, "--buckets", buckets];
+            dir.run_with("dedup-query", &arguments, input.as_bytes())
+        };
+        assert!(ask(made_with, &lines).code() < 2);
+        let ran = ask(asked, &lines);
+        assert_eq!(
+            (ran.code(), ran.stdout().as_str(), ran.stderr()),
+            (
+                2,
+                "",
+                format!(
+                    "dedup-query: {history}: keeps cardinalities {made_with}, expected {asked}; cut it with dedup-query history split, or \
+                     join parts with dedup-query history merge\n"
+                )
+            )
+        );
+        let serve = [
+            "serve",
+            "--history",
+            history,
+            "--lines",
+            "unix:s",
+            "--buckets",
+            asked,
+        ];
+        assert_eq!(dir.run("dedup-query", &serve).code(), 2);
+    }
 }
 
 /// A part keeps only its own cardinalities in a stream as well.

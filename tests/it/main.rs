@@ -20,6 +20,8 @@ mod extract;
 mod extract_oracle;
 mod history;
 mod history_faults;
+#[cfg(feature = "nats")]
+mod history_log;
 mod history_replay;
 mod history_router;
 mod host_cache;

@@ -136,10 +136,10 @@ pub struct LogArgs {
     ///
     /// All servers of a log answer as one history; see HIGH AVAILABILITY. More nodes follow after
     /// commas: nats://one:4222,two:4222,three:4222/history.
-    #[arg(long, value_name = "URL", conflicts_with = "upstream", hide = true)]
+    #[arg(long, value_name = "URL", conflicts_with = "upstream")]
     pub log: Option<LogAddress>,
     /// Keep each entry of a new log on N nodes [default: 3]
-    #[arg(long, value_name = "N", default_value = "3", hide_default_value = true, hide = true, requires = "log", value_parser = clap::value_parser!(u8).range(1..=5))]
+    #[arg(long, value_name = "N", default_value = "3", hide_default_value = true, requires = "log", value_parser = clap::value_parser!(u8).range(1..=5))]
     pub log_replicas: u8,
     /// While the log is out of reach, say so in answers, or wait [default: say]
     #[arg(
@@ -147,12 +147,13 @@ pub struct LogArgs {
         value_name = "say|wait",
         default_value = "say",
         hide_default_value = true,
-        hide = true,
         requires = "log"
     )]
     pub log_lost: LogLost,
     /// Begin an empty log with a history that has entries
-    #[arg(long, requires = "log", hide = true)]
+    ///
+    /// All other servers of the log then start with a backup of it.
+    #[arg(long, requires = "log")]
     pub log_begin: bool,
 }
 

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::commands::QueryOutcome;
 use clap::{Command, Parser, Subcommand};
-use history_manual::TOOLS;
+use history_manual::{HIGH_AVAILABILITY, TOOLS};
 use serve::{FRONT, SERVICE};
 use std::process::ExitCode;
 
@@ -251,6 +251,7 @@ const MANUAL: Manual = Manual {
         ("COPIES AND PARTS OF A HISTORY", TOOLS),
         ("SERVICE", SERVICE),
         ("SEVERAL SERVERS", FRONT),
+        ("HIGH AVAILABILITY", HIGH_AVAILABILITY),
         (
             "EXIT STATUS",
             &[

@@ -335,7 +335,7 @@ pub const SERVICE: &[&str] = &[
      --top. Any other value of these three fields is an error that names the field; on lines, other fields are ignored. A client that did \
      not get its answer may ask again: the same id with the same print is the same document, gets the same answer, and is not stored \
      twice. On lines, {\"remove\":\"ID\"}, alone in a line, removes all entries with the id and is answered {\"removed\":n}; {\"hello\":1} is \
-     answered with hello, scheme, buckets, entries, min_similarity and top. A document without an id gets the id -:LINE.",
+     answered with hello, scheme, buckets, entries, min_similarity, top, and what tells the history and its log from others. A document without an id gets the id -:LINE.",
     "Each request to the history sees every document that was answered before it, to any client. Requests that wait are answered together, \
      and with --sync-every each they wait for the disk once. A client may send many lines before it reads answers; with 1024 unread ones \
      the server stops reading from it until it reads. So a client that does not read, or does nothing, blocks only itself. \
@@ -369,11 +369,15 @@ pub const FRONT: &[&str] = &[
     "The front sends each print to the server that keeps its cardinality, to be added, and to all servers that may have similar prints; \
      it returns the best of their answers, exactly as one history would. Among equals it returns the one of the lower buckets, as it \
      does not know which came first. All servers must have the same scheme and the same --min-similarity, their --top must be at least \
-     that of the front, and no two may keep the same cardinality. At the start the front names cardinalities that no server keeps; it \
+     that of the front, and no two may keep the same cardinality, unless they are replicas. At the start the front names cardinalities that no server keeps; it \
      does not add documents with these.",
     "A server that is lost, or does not answer within 2 seconds, is left out until it is back; the front tries to reach it in the \
      background, first after 50 milliseconds, later every 2 seconds. Answers that the server might have changed name it in missing, a \
      list, and have added with the value false if it would have kept the document; it may have stored the document before it was lost. \
      A server that is missing at the start is treated the same way, if at least one other is there. A server that only reads (--no-add) \
-     is named in missing when something is to be removed.",
+     is named in missing when something is to be removed. A server that comes back with fewer documents than it had, or with another \
+     history, stays left out, and the front says so: restore a backup of it, or start the front again to go on without what was lost.",
+    "Servers that keep the same cardinalities and follow one log (see HIGH AVAILABILITY) are replicas: one of them is asked, and another one \
+     if that is lost, does not answer within 1.5 seconds, or names its log in missing. Answers name something in missing only if no replica \
+     could answer: all replicas of the range, or the log. A server that follows another log than before is left out.",
 ];

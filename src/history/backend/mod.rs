@@ -2,7 +2,7 @@
 //!
 //! [`HistoryBackend`] is their common trait. [`LocalHistory`] is a history in this process; an
 //! [`UpstreamRouter`] asks servers, each of which keeps the prints of a range of cardinalities, and
-//! combines their answers.
+//! combines their answers; several that follow one log are replicas.
 
 mod address;
 mod cardinality;
@@ -11,6 +11,7 @@ mod reconnect;
 mod reply;
 mod router;
 mod upstream;
+mod upstream_server;
 
 pub use address::{Connection, ServiceAddress, SocketListener};
 pub use cardinality::CardinalityRange;
@@ -24,7 +25,7 @@ use crate::{
     base::error::{Problem, Result},
     history::{
         self, MatchLimits,
-        log::{LogAddress, LogOptions, ReplicatedHistory, open_log},
+        log::{LogAddress, LogOptions, ReplicatedHistory, ensure_supported, open_log},
     },
     text::scheme::PrintScheme,
 };
@@ -94,6 +95,7 @@ pub fn open(
                 ..options.clone()
             };
             if let Some(log) = log {
+                ensure_supported(&log.address)?;
                 let start = |events| open_log(&log.address, log.replicas, events);
                 let (follow, tell) = (log.options.clone(), tell.clone());
                 let history =

@@ -99,6 +99,8 @@ pub struct LogReply {
     pub identity: String,
     /// The last entry that was applied.
     pub position: u64,
+    /// The last entry of the log, as far as the server knows.
+    pub last: u64,
     /// Whether the server has caught up, and the log is within reach.
     pub is_ready: bool,
 }
@@ -130,12 +132,16 @@ impl HelloReply {
         if let Some(LogReply {
             identity,
             position,
+            last,
             is_ready,
         }) = log
         {
             out.extend_from_slice(b",\"log\":{\"identity\":");
             put_json_text(out, identity);
-            let _ = write!(out, ",\"position\":{position},\"ready\":{is_ready}}}");
+            let _ = write!(
+                out,
+                ",\"position\":{position},\"last\":{last},\"ready\":{is_ready}}}"
+            );
         }
         out.extend_from_slice(b"}\n");
     }

@@ -56,8 +56,15 @@ impl UpstreamConnection {
     }
 
     /// Asks the server about itself; nothing else is on its way.
-    pub fn say_hello(&mut self, deadline: Instant) -> io::Result<HelloReply> {
-        self.send(b"{\"hello\":1}\n")?;
+    fn say_hello(&mut self, deadline: Instant) -> io::Result<HelloReply> {
+        let mut line = Vec::new();
+        put_hello(&mut line);
+        self.send(&line)?;
+        self.hello_reply(deadline)
+    }
+
+    /// The reply to [`put_hello`].
+    pub fn hello_reply(&mut self, deadline: Instant) -> io::Result<HelloReply> {
         parse_hello(self.line(deadline)?)
     }
 
@@ -189,6 +196,8 @@ fn parse_hello(line: &[u8]) -> io::Result<HelloReply> {
     struct LogLine {
         identity: String,
         position: u64,
+        #[serde(default)]
+        last: u64,
         ready: bool,
     }
     let Ok(Line {
@@ -217,6 +226,7 @@ fn parse_hello(line: &[u8]) -> io::Result<HelloReply> {
             log: log.map(|log| LogReply {
                 identity: log.identity,
                 position: log.position,
+                last: log.last,
                 is_ready: log.ready,
             }),
         }),
@@ -255,6 +265,11 @@ fn parse_reply(line: &[u8]) -> io::Result<MatchReply> {
         is_left_out: line.added == Some(false),
         missing: line.missing.into_iter().map(Into::into).collect(),
     })
+}
+
+/// Appends the question what a server has.
+pub fn put_hello(out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"hello\":1}\n");
 }
 
 /// Appends a request.

@@ -40,9 +40,10 @@ mod tests;
 pub use nats::NatsLog;
 pub use replicated::{LogOptions, LogStatus, ReplicatedHistory, WhenLost};
 
-use crate::base::error::Result;
-#[cfg(not(feature = "nats"))]
-use crate::base::{error::Error, setting::Setting};
+use crate::base::{
+    error::{Error, Result},
+    setting::Setting,
+};
 use std::{str::FromStr, sync::mpsc::SyncSender};
 
 /// A log of messages that all servers read in the same order.
@@ -162,6 +163,17 @@ impl FromStr for LogAddress {
     }
 }
 
+/// Refuses a log if this program has no client for it.
+pub fn ensure_supported(address: &LogAddress) -> Result<()> {
+    if cfg!(feature = "nats") {
+        return Ok(());
+    }
+    Err(Error::Usage(format!(
+        "{address}: this program was built without the feature nats, which {} needs; build it with cargo build --release --features nats",
+        Setting::Log
+    )))
+}
+
 /// Opens the log at an address.
 pub fn open_log(
     address: &LogAddress,
@@ -173,9 +185,9 @@ pub fn open_log(
     #[cfg(not(feature = "nats"))]
     {
         let _ = (replicas, events);
+        ensure_supported(address)?;
         Err(Error::Usage(format!(
-            "{address}: this program was built without the feature nats, which {} needs",
-            Setting::Log
+            "{address}: there is no client for it"
         )))
     }
 }

@@ -193,13 +193,17 @@ impl Applier {
         }
     }
 
+    /// The last entry of the log, as far as it is known.
+    pub(super) fn last_known(&self) -> u64 {
+        self.answered
+            .as_ref()
+            .map_or(0, |(_, extent)| extent.last.max(self.position))
+    }
+
     pub(super) fn publish_status(&self) {
         let status = LogStatus {
             position: self.position,
-            last: self
-                .answered
-                .as_ref()
-                .map_or(0, |(_, extent)| extent.last.max(self.position)),
+            last: self.last_known(),
             not_ready: self.not_ready(),
         };
         *self.status.lock().unwrap_or_else(PoisonError::into_inner) = status;

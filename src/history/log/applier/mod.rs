@@ -301,6 +301,7 @@ impl Applier {
                     .map(|cursor| cursor.log.clone())
                     .unwrap_or_default(),
                 position: self.position,
+                last: self.last_known(),
                 is_ready: self.not_ready().is_none(),
             }),
         }
