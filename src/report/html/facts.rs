@@ -15,6 +15,26 @@ pub struct ReportFacts {
     pub settings: Vec<(String, String)>,
 }
 
+impl ReportFacts {
+    /// The same in a sentence, for pages that may leave the report.
+    pub fn sentence(&self) -> String {
+        let dates = [("on", &self.date), ("newest document of", &self.newest)];
+        let dates = dates
+            .iter()
+            .filter_map(|(what, date)| Some(format!("{what} {}", date.as_ref()?)));
+        let settings = self
+            .settings
+            .iter()
+            .map(|(name, value)| format!("{} {value}", name.to_lowercase()));
+        let parts: Vec<String> = dates.chain(settings).collect();
+        format!(
+            "This page is of a report made by {}: {}.",
+            self.program,
+            parts.join("; ")
+        )
+    }
+}
+
 /// Appends the section.
 pub fn put_facts(out: &mut Vec<u8>, facts: &ReportFacts) {
     put(
@@ -56,5 +76,13 @@ mod tests {
         assert!(page.contains("<dt>Made by</dt><dd><bdi>dedup-extract 9.9</bdi>"));
         assert!(page.contains("<dt>Score</dt><dd><bdi>&lt;b&gt;</bdi>"));
         assert!(!page.contains("Date of"));
+        let facts = ReportFacts {
+            date: Some("2026-11-18".to_owned()),
+            ..facts
+        };
+        assert_eq!(
+            facts.sentence(),
+            "This page is of a report made by dedup-extract 9.9: on 2026-11-18; score <b>."
+        );
     }
 }

@@ -6,7 +6,11 @@ use super::{
     number::{count, counted, percent},
 };
 use crate::base::num::{ToF64, ToU64, ToUsize};
-use std::{cmp::Reverse, collections::HashMap, f64::consts::TAU};
+use std::{
+    cmp::Reverse,
+    collections::{HashMap, HashSet},
+    f64::consts::TAU,
+};
 
 /// A pair that is worth a line.
 #[derive(Debug, Clone, Copy)]
@@ -20,6 +24,8 @@ pub struct Edge {
 /// The most documents that are drawn; of more, only the largest groups.
 const MAX_NODES: usize = 240;
 const MAX_EDGES: usize = 1500;
+/// If there are more, each document keeps this many of its strongest lines, and those that hold a group together.
+const MAX_NEIGHBOURS: usize = 4;
 /// Names are drawn for at most this many documents.
 const MAX_NAMED: usize = 40;
 /// Of the picture, in its own units; more groups make it wider.
@@ -28,43 +34,107 @@ const WIDTHS: (f64, f64) = (640.0, 1600.0);
 /// Appends the figure. Memory: O(edges).
 pub fn put_graph(out: &mut Vec<u8>, ids: &[String], edges: &[Edge]) {
     let groups = groups(ids.len(), edges);
-    let mut drawn = Vec::new();
+    let mut by_share: Vec<&Edge> = edges.iter().collect();
+    by_share.sort_by(|one, two| {
+        two.share
+            .total_cmp(&one.share)
+            .then(one.ends.cmp(&two.ends))
+    });
+    let mut drawn: Vec<Vec<u32>> = Vec::new();
     let mut nodes = 0;
     for group in &groups {
         if nodes + group.len() <= MAX_NODES || drawn.is_empty() {
-            let group = &group[..group.len().min(MAX_NODES)];
+            let group = strongest(group, &by_share);
             nodes += group.len();
             drawn.push(group);
         }
     }
+    let shown = shown_edges(&drawn, &by_share);
     put(
         out,
         "<figure class=\"graph\">\n<figcaption><h2>Connected documents</h2><p>",
     );
-    put(out, &caption(&groups, &drawn, nodes));
+    let are_all_shown = shown.len() == edges.len();
+    put(out, &caption(&groups, drawn.len(), nodes, are_all_shown));
     put(out, "</p>");
     if !drawn.is_empty() {
         put(out, include_str!("zoom.html"));
     }
     put(out, "</figcaption>\n");
     if !drawn.is_empty() {
-        put_picture(out, ids, edges, &drawn, nodes <= MAX_NAMED);
+        put_picture(out, ids, &shown, &drawn, nodes <= MAX_NAMED);
     }
     put(out, "</figure>\n");
 }
 
-fn caption(groups: &[Vec<u32>], drawn: &[&[u32]], nodes: usize) -> String {
+/// The documents of a group, or as many of the strongest pairs as are drawn.
+fn strongest(group: &[u32], by_share: &[&Edge]) -> Vec<u32> {
+    if group.len() <= MAX_NODES {
+        return group.to_vec();
+    }
+    let mut left: HashSet<u32> = group.iter().copied().collect();
+    let ends = by_share.iter().flat_map(|edge| edge.ends);
+    let mut kept: Vec<u32> = ends
+        .filter(|end| left.remove(end))
+        .take(MAX_NODES)
+        .collect();
+    kept.sort_unstable();
+    kept
+}
+
+/// The lines between documents that are drawn, the strongest first. A thousand lines between forty documents would hide each other, and
+/// pull all dots to one place.
+fn shown_edges<'e>(drawn: &[Vec<u32>], by_share: &[&'e Edge]) -> Vec<&'e Edge> {
+    let nodes: HashSet<u32> = drawn.iter().flatten().copied().collect();
+    let is_drawn = |edge: &&&Edge| edge.ends.iter().all(|end| nodes.contains(end));
+    let between = || by_share.iter().filter(is_drawn).copied();
+    if between().count() <= MAX_EDGES {
+        return between().collect();
+    }
+    let mut parent: HashMap<u32, u32> = nodes.iter().map(|&node| (node, node)).collect();
+    let mut neighbours: HashMap<u32, usize> = HashMap::new();
+    let is_needed = |edge: &&Edge| {
+        let [one, two] = edge.ends.map(|end| root_of(&mut parent, end));
+        parent.insert(one.max(two), one.min(two));
+        let has_room = |end| neighbours.get(end).copied().unwrap_or(0) < MAX_NEIGHBOURS;
+        let is_needed = one != two || edge.ends.iter().all(has_room);
+        if is_needed {
+            for end in edge.ends {
+                *neighbours.entry(end).or_default() += 1;
+            }
+        }
+        is_needed
+    };
+    between().filter(is_needed).take(MAX_EDGES).collect()
+}
+
+/// The document that stands for those that are connected with one.
+fn root_of(parent: &mut HashMap<u32, u32>, mut of: u32) -> u32 {
+    while parent[&of] != of {
+        let above = parent[&parent[&of]];
+        parent.insert(of, above);
+        of = above;
+    }
+    of
+}
+
+fn caption(groups: &[Vec<u32>], drawn: usize, nodes: usize, are_all_shown: bool) -> String {
     let all: usize = groups.iter().map(Vec::len).sum();
+    let lines = if are_all_shown {
+        "A line joins two documents if a tenth or more of one is in the other"
+    } else {
+        "A line joins two documents if a tenth or more of one is in the other; of many, the strongest of each document are shown"
+    };
     match groups.len() {
         0 => "No pair shares a tenth of either text.".to_owned(),
         number if nodes == all => format!(
-            "{} in {}; a line joins two if a tenth or more of one is in the other. Choose a line to open the pair, a dot to see the pairs of a document.",
+            "{} in {}. {lines}. Choose a line to open the pair, a dot to see the pairs of a document.",
             counted(nodes as u64, "document"),
             counted(number as u64, "group")
         ),
         number => format!(
-            "{} of {} groups, with {} of {} documents: the largest. A line joins two documents if a tenth or more of one is in the other.",
-            count(drawn.len().to_u64()),
+            "{} of {} groups, with {} of {} documents: the largest. {lines}.",
+            count(drawn.to_u64()),
             count(number as u64),
             count(nodes as u64),
             count(all as u64)
@@ -108,21 +178,11 @@ fn groups(documents: usize, edges: &[Edge]) -> Vec<Vec<u32>> {
 fn put_picture(
     out: &mut Vec<u8>,
     ids: &[String],
-    edges: &[Edge],
-    groups: &[&[u32]],
+    edges: &[&Edge],
+    groups: &[Vec<u32>],
     is_named: bool,
 ) {
-    let mut by_share: Vec<&Edge> = edges.iter().collect();
-    by_share.sort_by(|one, two| {
-        two.share
-            .total_cmp(&one.share)
-            .then(one.ends.cmp(&two.ends))
-    });
-    let (places, width, height) = packed(groups, &by_share, is_named);
-    let shown = by_share
-        .iter()
-        .filter(|edge| edge.ends.iter().all(|end| places.contains_key(end)))
-        .take(MAX_EDGES);
+    let (places, width, height) = packed(groups, edges, is_named);
     put(
         out,
         &format!(
@@ -130,16 +190,15 @@ fn put_picture(
         ),
     );
     // The strongest are drawn last, on top.
-    for edge in shown.collect::<Vec<_>>().into_iter().rev() {
+    for edge in edges.iter().rev() {
         let ends = edge.ends.map(|end| places[&end]);
         put_edge(out, edge, ends, ids);
     }
     let drawn = groups
         .iter()
-        .copied()
         .flatten()
         .map(|&document| ids[document.to_usize()].as_str());
-    for &document in groups.iter().copied().flatten() {
+    for &document in groups.iter().flatten() {
         let id = &ids[document.to_usize()];
         let name = shortened(name_among(id, drawn.clone()));
         put_node(out, document, places[&document], id, &name);
@@ -220,7 +279,7 @@ fn shortened(name: &str) -> String {
 type Places = HashMap<u32, (f64, f64)>;
 
 /// Places the groups in rows, from left to right and from top to bottom; returns the total width and height.
-fn packed(groups: &[&[u32]], edges: &[&Edge], is_named: bool) -> (Places, f64, f64) {
+fn packed(groups: &[Vec<u32>], edges: &[&Edge], is_named: bool) -> (Places, f64, f64) {
     let (margin, spread) = if is_named {
         ((64.0, 26.0), 90.0)
     } else {
@@ -265,7 +324,7 @@ fn laid_out(group: &[u32], edges: &[&Edge]) -> Vec<(f64, f64)> {
         .map(|(at, &document)| (document, at))
         .collect();
     let ends = |edge: &&Edge| Some((*place.get(&edge.ends[0])?, *place.get(&edge.ends[1])?));
-    let pulls: Vec<(usize, usize)> = edges.iter().filter_map(ends).take(MAX_EDGES).collect();
+    let pulls: Vec<(usize, usize)> = edges.iter().filter_map(ends).collect();
     let mut at: Vec<(f64, f64)> = (0..count)
         .map(|node| (TAU * node.to_f64() / count.to_f64()).sin_cos())
         .collect();
@@ -348,6 +407,20 @@ mod tests {
             edge(4, 2, 0.3),
         ];
         assert_eq!(groups(8, &edges), [vec![2, 3, 4], vec![0, 1], vec![5, 6]]);
+    }
+
+    #[test]
+    fn each_document_of_a_dense_group_has_a_line() {
+        let edges: Vec<Edge> = (0..400)
+            .flat_map(|b| (0..b).map(move |a| edge(a, b, 1.0 / f64::from(1 + b))))
+            .collect();
+        let by_share: Vec<&Edge> = edges.iter().collect();
+        let group = strongest(&(0..400).collect::<Vec<_>>(), &by_share);
+        assert_eq!(group, (0..240).collect::<Vec<_>>());
+        let shown = shown_edges(&[group], &by_share);
+        let ends: HashSet<u32> = shown.iter().flat_map(|edge| edge.ends).collect();
+        assert_eq!(ends.len(), 240);
+        assert!(shown.len() < 240 * MAX_NEIGHBOURS, "{}", shown.len());
     }
 
     #[test]

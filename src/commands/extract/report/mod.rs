@@ -129,6 +129,12 @@ impl Report<'_> {
         let bytes = |document| self.text_bytes(document);
         let plan = PagePlan::make(&self.found.best, limits, is_checked, bytes);
         let mut directory = Directory::create(&self.pages.directory, &self.pages.title, &notes)?;
+        let facts = ReportFacts {
+            newest: self.examined.newest(),
+            ..self.pages.facts.clone()
+        };
+        // Pages are attached to case files one by one.
+        let notes: Vec<String> = notes.into_iter().chain([facts.sentence()]).collect();
         let maker = PageMaker {
             view: self.view,
             texts: self.texts,
@@ -142,10 +148,7 @@ impl Report<'_> {
         self.list_pairs(&pairs, &mut directory)?;
         let listed = self.list_documents(&plan, &pairs, &documents, &mut directory)?;
         let overview = directory.overview();
-        overview.show_facts(&ReportFacts {
-            newest: self.examined.newest(),
-            ..self.pages.facts.clone()
-        });
+        overview.show_facts(&facts);
         overview.show_unread(&self.pages.unread);
         if let Some(notice) = self.notice(&plan, &pairs) {
             overview.say(&notice);
