@@ -5,7 +5,14 @@
 //! documents has some thousand links and not a million. The links of two texts form *chains*:
 //! they go on in both, with at most [`MAX_GAP`] tokens between two of them, about as many on both
 //! sides. A chain of [`MIN_SEEDS`] places or more over at least `min_tokens` tokens says that the two
-//! spans have the same text.
+//! spans have the same text, if so many seeds are not to be expected by chance.
+//!
+//! A seed that has `p` places among `n` tokens meets another link by chance once in `n / (600 p)`
+//! times: some 50 seeds may follow within [`MAX_GAP`], each where any of 12 tokens would do. So it
+//! counts `log2(n / (600 p))`, and 1 at least, and a chain must count `2 log2(n / 600)`. Of 288,000
+//! tokens three seeds that only two texts have are enough: each counts 7.9, together more than 17.8.
+//! Of those that are in a hundred places, such as parts of `the government of`, eight are needed. Below
+//! some 1,700 tokens any three will do.
 //!
 //! The two spans of a chain belong to one family, and so do spans of one text that have in common at
 //! least a third of the longer one. A family has the spans that are connected in this way; those that
@@ -25,7 +32,7 @@ use crate::{
     base::{
         error::Result,
         files::TempDir,
-        num::{ToU32, ToUsize},
+        num::{ToF64, ToU32, ToU64, ToUsize},
     },
     index::posting::Buckets,
 };
@@ -35,6 +42,10 @@ use std::{cmp::Reverse, collections::BTreeMap, ops::Range};
 const MAX_GAP: u64 = 50;
 /// The fewest places of a chain at which seeds start.
 const MIN_SEEDS: u32 = 3;
+/// Seeds that may follow within [`MAX_GAP`], times the tokens where each may be.
+const CHANCES: f64 = 600.0;
+/// The number of places of a seed is kept in the low bits of a link, up to this many.
+const PLACES_BITS: u32 = 16;
 /// Each place of a seed is linked with this many of its first places.
 const FIRST_PLACES: usize = 4;
 /// The most chains of two texts that are extended at a time.
@@ -61,6 +72,8 @@ struct Chain {
     first: [u64; 2],
     last: [u64; 2],
     seeds: u32,
+    /// Bits by which chance is excluded.
+    evidence: f64,
 }
 
 impl<'t> ReprintFinder<'t> {
@@ -91,6 +104,7 @@ impl<'t> ReprintFinder<'t> {
 
     /// Adds a seed with all its places, in ascending order.
     pub fn add_seed(&mut self, places: &[u64]) -> Result<()> {
+        let count = places.len().to_u64().min((1 << PLACES_BITS) - 1);
         for (number, &place) in places.iter().enumerate().skip(1) {
             let first = &places[..number.min(FIRST_PLACES)];
             let before = (number > FIRST_PLACES).then(|| places[number - 1]);
@@ -99,8 +113,10 @@ impl<'t> ReprintFinder<'t> {
                 let other = self.texts.of(earlier);
                 if other != text {
                     let pair = u64::from(text) << 32 | u64::from(other);
-                    self.links
-                        .push(text.to_usize() % BUCKETS, [pair, place, earlier]);
+                    self.links.push(
+                        text.to_usize() % BUCKETS,
+                        [pair, place, earlier << PLACES_BITS | count],
+                    );
                 }
             }
         }
@@ -141,7 +157,9 @@ impl<'t> ReprintFinder<'t> {
     /// Chains the links of two texts, which ascend in the first.
     fn chain(&mut self, links: &[[u64; 3]]) {
         let mut open: Vec<Chain> = Vec::new();
-        for &[_, one, two] in links {
+        for &[_, one, packed] in links {
+            let two = packed >> PLACES_BITS;
+            let weight = self.evidence_of(packed & ((1 << PLACES_BITS) - 1));
             let is_old = |chain: &Chain| one - chain.last[0] > MAX_GAP;
             for at in (0..open.len()).rev() {
                 if is_old(&open[at]) || open.len() > OPEN_CHAINS {
@@ -160,13 +178,17 @@ impl<'t> ReprintFinder<'t> {
                 .min_by_key(|(shift, _)| *shift);
             match best {
                 Some((_, chain)) => {
-                    chain.seeds += u32::from(one > chain.last[0] && two > chain.last[1]);
+                    if one > chain.last[0] && two > chain.last[1] {
+                        chain.seeds += 1;
+                        chain.evidence += weight;
+                    }
                     chain.last = [one, two];
                 }
                 None => open.push(Chain {
                     first: [one, two],
                     last: [one, two],
                     seeds: 1,
+                    evidence: weight,
                 }),
             }
         }
@@ -182,9 +204,16 @@ impl<'t> ReprintFinder<'t> {
         };
         let spans = [span(0), span(1)];
         let is_long = |span: &Range<u64>| span.end - span.start >= self.min_tokens;
-        if chain.seeds >= MIN_SEEDS && spans.iter().all(is_long) {
+        let is_no_chance = chain.evidence >= 2.0 * self.evidence_of(1);
+        if chain.seeds >= MIN_SEEDS && is_no_chance && spans.iter().all(is_long) {
             self.spans.extend(spans);
         }
+    }
+
+    /// What a seed with this many places counts.
+    fn evidence_of(&self, places: u64) -> f64 {
+        let tokens = self.reaches.len().to_f64();
+        (tokens / (CHANCES * places.to_f64())).log2().max(1.0)
     }
 }
 
