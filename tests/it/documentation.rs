@@ -457,3 +457,60 @@ fn every_man_page_that_is_mentioned_exists() {
         }
     }
 }
+
+/// The targets of links in Markdown that lead to files of this repository, with the page.
+fn links(page: &str) -> Vec<String> {
+    let text = read(page);
+    let targets = text.split("](").skip(1);
+    targets
+        .filter_map(|rest| rest.split_once(')'))
+        .map(|(target, _)| target.to_owned())
+        .filter(|target| !target.contains("://") && !target.contains(' '))
+        .collect()
+}
+
+/// The anchor of a heading, as GitHub makes it.
+fn anchor(heading: &str) -> String {
+    let kept = heading
+        .trim_start_matches('#')
+        .trim()
+        .to_lowercase()
+        .replace(' ', "-");
+    kept.chars()
+        .filter(|c| c.is_alphanumeric() || matches!(c, '-' | '_'))
+        .collect()
+}
+
+#[test]
+fn links_of_the_guides_lead_somewhere() {
+    let mut pages: Vec<String> = fs::read_dir(root().join("docs"))
+        .unwrap()
+        .map(|entry| format!("docs/{}", entry.unwrap().file_name().to_str().unwrap()))
+        .filter(|name| name.ends_with(".md"))
+        .collect();
+    let others = ["README", "CONTRIBUTING", "ARCHITECTURE", "BENCHMARKS"];
+    pages.extend(others.map(|name| format!("{name}.md")));
+    let mut checked = 0;
+    for page in &pages {
+        for target in links(page) {
+            let (path, at) = target.split_once('#').unwrap_or((&target, ""));
+            let directory = root().join(page).parent().unwrap().to_owned();
+            let file = if path.is_empty() {
+                root().join(page)
+            } else {
+                directory.join(path)
+            };
+            assert!(file.exists(), "{page}: {target}");
+            if !at.is_empty() {
+                let text = fs::read_to_string(&file).unwrap();
+                let mut headings = text.lines().filter(|line| line.starts_with('#'));
+                assert!(
+                    headings.any(|heading| anchor(heading) == at),
+                    "{page}: {target}"
+                );
+            }
+            checked += 1;
+        }
+    }
+    assert!(checked > 40, "{checked}");
+}
