@@ -33,7 +33,8 @@ pub use index::build::{BuildOptions, RunsOptions, build, build_runs, range_name}
 pub use index::build_record::{BUILD_RECORD, BuildRecord, PARTIAL_BUILD_RECORD};
 pub use index::build_steps::{
     CountRange, PartFiles, StepOptions, Targets, count_range, finish_part, join_sets,
-    number_documents, place_parts, reduce_range, write_set_uses,
+    number_documents, number_sets, numbers_name, place_parts, reduce_range, sets_name,
+    write_set_uses,
 };
 pub use index::commit::{ChangeOptions, ChangeSummary};
 pub use index::compact::compact;

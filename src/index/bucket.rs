@@ -12,6 +12,8 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 
+const RANKS_AT_ONCE: usize = 64;
+
 /// How numbers are written.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -58,11 +60,23 @@ impl NumberCodec {
         }
     }
 
-    fn put(&self, out: &mut BitWriter, number: u32) {
+    fn put_numbers<K: Key>(&self, out: &mut BitWriter, keys: &[K]) {
+        let numbers = keys.iter().map(|key| key.number());
         match self {
-            Self::Code(code) => code.put(out, number),
-            Self::Fixed(width) => out.put(u64::from(number), *width),
-            Self::Ranked { code, rank_of, .. } => code.put(out, rank_of[number.to_usize()]),
+            Self::Code(code) => numbers.for_each(|number| code.put(out, number)),
+            Self::Fixed(width) => numbers.for_each(|number| out.put(u64::from(number), *width)),
+            Self::Ranked { code, rank_of, .. } => {
+                // Ranks of millions of documents are not in the cache: all are fetched at once,
+                // as a code waits for the one before.
+                let mut ranks = [0; RANKS_AT_ONCE];
+                for keys in keys.chunks(RANKS_AT_ONCE) {
+                    for (rank, key) in ranks.iter_mut().zip(keys) {
+                        *rank = rank_of[key.number().to_usize()];
+                    }
+                    let ranks = &ranks[..keys.len()];
+                    ranks.iter().for_each(|&rank| code.put(out, rank));
+                }
+            }
         }
     }
 
@@ -105,7 +119,7 @@ pub fn put<K: Key>(
     }
     bits.align();
     let gap_bytes = bits.bytes.len();
-    keys.iter().for_each(|key| numbers.put(bits, key.number()));
+    numbers.put_numbers(bits, keys);
     bits.align();
     put_varint(out, keys.len() as u64);
     put_varint(out, gap_bytes as u64);

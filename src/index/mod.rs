@@ -29,6 +29,7 @@ mod range_postings;
 mod sections;
 mod segment;
 mod set_file;
+mod set_order;
 mod set_source;
 mod set_uses;
 mod shared_rewrite;
@@ -62,6 +63,7 @@ pub use range_postings::{RangePostings, SetNumbers, make_part, write_range_posti
 pub use sections::{DOCUMENTS, PART, SETS, SectionKind, TEXTS, TOKENS, WORDS};
 pub use segment::{Resources, RunFiles, SegmentBuilder, SegmentFiles};
 pub use set_file::{SetFile, write as write_sets};
+pub use set_order::SetOrder;
 pub use set_source::SetSource;
 pub use set_uses::SetUses;
 pub use shared_rewrite::SharedRewrite;

@@ -12,6 +12,7 @@ use super::{
     part::{PartDescription, SectionLayout},
     part_writer::SectionWriter,
     sections::PART,
+    set_order::SetOrder,
 };
 use crate::{
     base::{
@@ -21,10 +22,17 @@ use crate::{
         ids::SetNo,
         num::{ToU64, ToUsize},
     },
-    index::posting::{BucketRange, Inverted, Key, NARROW_BITS, first_blot, put_keys, take_keys},
+    index::posting::{
+        BucketRange, Inverted, Key, NARROW_BITS, SharedSetNumbers, first_blot, put_keys, take_keys,
+    },
 };
 use serde::{Deserialize, Serialize};
-use std::{borrow::Cow, io::Write, ops::Range, path::Path};
+use std::{
+    borrow::Cow,
+    io::Write,
+    ops::Range,
+    path::{Path, PathBuf},
+};
 
 const KIND: &str = "reduced";
 const NUMBERS: &str = "numbers";
@@ -44,10 +52,11 @@ struct RangePostingsDescription {
     single: SectionLayout,
 }
 
-/// Writes the postings of a range.
+/// Writes the postings of a range, with these numbers of its sets.
 pub fn write_range_postings<K: Key>(
     path: &Path,
     inverted: &Inverted<K>,
+    numbers: &SharedSetNumbers,
     scheme: &str,
     buckets: Range<usize>,
     threads: usize,
@@ -57,7 +66,9 @@ pub fn write_range_postings<K: Key>(
     let units = inverted.units_in(&buckets);
     let (start, mut key_runs, mut bytes) = (out.position(), Vec::new(), Vec::new());
     for unit in units.clone() {
-        let keys = inverted.shared(unit)?;
+        let mut keys = inverted.shared(unit)?;
+        keys.iter_mut()
+            .for_each(|key| *key = K::new(key.blot(), numbers.of(key.number())));
         bytes.clear();
         put_keys(&mut bytes, &keys);
         out.write_all(&bytes).map_err(failed)?;
@@ -210,8 +221,6 @@ impl RangePostings {
 struct NumbersDescription {
     kind: String,
     buckets: BucketRange,
-    /// How many blots of the whole have a set whose number has each bit length.
-    uses_by_length: Vec<u64>,
     sets: u64,
 }
 
@@ -219,17 +228,11 @@ struct NumbersDescription {
 pub struct SetNumbers {
     numbers: Vec<SetNo>,
     code: NumberCode,
-    buckets: BucketRange,
 }
 
 impl SetNumbers {
-    /// Writes the numbers to a file.
-    pub fn write(
-        path: &Path,
-        numbers: &[SetNo],
-        uses_by_length: &[u64; 33],
-        buckets: &Range<usize>,
-    ) -> Result<()> {
+    /// Writes the numbers that the sets of a range have in a share.
+    pub fn write(path: &Path, numbers: &[SetNo], buckets: &Range<usize>) -> Result<()> {
         let failed = |error| Error::io(path.display(), error);
         let mut out = SealedWriter::create(path).map_err(failed)?;
         numbers
@@ -239,44 +242,34 @@ impl SetNumbers {
         let description = NumbersDescription {
             kind: NUMBERS.to_owned(),
             buckets: BucketRange::from(buckets),
-            uses_by_length: uses_by_length.to_vec(),
             sets: numbers.len() as u64,
         };
         out.finish(&description).map(drop).map_err(failed)
     }
 
-    /// Opens the file and checks that its description makes sense.
-    pub fn open(path: &Path) -> Result<Self> {
-        let file = Sealed::open(path)?;
-        let NumbersDescription {
-            kind,
-            buckets,
-            uses_by_length,
-            sets,
-        } = file.describe()?;
-        let wrong = || file.damaged(0, "the description of the numbers contradicts itself");
-        let uses = <[u64; 33]>::try_from(uses_by_length)
-            .ok()
-            .filter(|_| kind == NUMBERS && sets <= u64::from(u32::MAX));
-        let uses = uses.ok_or_else(wrong)?;
-        let bytes = file.bytes(8, 4 * sets)?;
-        let numbers: Vec<SetNo> = bytes
-            .as_chunks()
-            .0
-            .iter()
-            .map(|bytes| SetNo::new(u32::from_le_bytes(*bytes)))
-            .collect();
-        // A number of a length that nothing has could not be written.
-        if numbers
-            .iter()
-            .any(|number| uses[32 - number.get().leading_zeros().to_usize()] == 0)
-        {
-            return Err(wrong());
+    /// Reads the files of a range, one of each share.
+    pub fn of_range(order: &SetOrder, buckets: &Range<usize>, shares: &[PathBuf]) -> Result<Self> {
+        if order.shares() != shares.len() {
+            let what = format!("numbers of {} shares, of {}", shares.len(), order.shares());
+            return Err(Error::Usage(what));
+        }
+        let mut numbers = Vec::new();
+        for (share, path) in shares.iter().enumerate() {
+            let file = Sealed::open(path)?;
+            let of: NumbersDescription = file.describe()?;
+            if of.kind != NUMBERS || of.buckets != BucketRange::from(buckets) {
+                return Err(file.damaged(0, "not the set numbers of this range"));
+            }
+            let bytes = file.bytes(8, of.sets.saturating_mul(4))?;
+            for bytes in bytes.as_chunks().0 {
+                let number = SetNo::new(u32::from_le_bytes(*bytes));
+                let number = order.number_of(share, number);
+                numbers.push(number.ok_or_else(|| file.damaged(8, "a set that is not there"))?);
+            }
         }
         Ok(Self {
             numbers,
-            code: NumberCode::for_counts(&uses),
-            buckets,
+            code: NumberCode::for_counts(&order.uses_by_length),
         })
     }
 }
@@ -288,11 +281,6 @@ pub fn make_part(
     numbers: &SetNumbers,
     threads: usize,
 ) -> Result<()> {
-    if reduced.description.buckets != numbers.buckets {
-        return Err(reduced
-            .file
-            .damaged(0, "the numbers are those of another range"));
-    }
     if reduced.description.bits <= NARROW_BITS {
         make_part_as::<u64>(path, reduced, numbers, threads)
     } else {

@@ -18,7 +18,7 @@ use crate::{
     index::posting::Sets,
 };
 use serde::{Deserialize, Serialize};
-use std::{io::Write, path::Path};
+use std::{fs::File, io::BufWriter, io::Write, path::Path};
 
 const BLOCK_SETS: u64 = 32;
 /// Sets are read in windows of this size.
@@ -38,34 +38,66 @@ struct SetFileDescription {
 
 /// Writes the sets of a segment. Memory: 8 bytes for every `BLOCK_SETS` sets.
 pub fn write(path: &Path, sets: &Sets) -> Result<()> {
-    let failed = |error| Error::io(path.display(), error);
-    let mut out = SealedWriter::create(path).map_err(failed)?;
-    let start = out.position();
-    let (mut bytes, mut blocks, mut index, mut numbers) = (Vec::new(), Vec::new(), 0_u64, 0);
-    sets.for_each(|set| {
-        if index.is_multiple_of(BLOCK_SETS) {
-            blocks.extend_from_slice(&(out.position() - start).to_le_bytes());
+    let mut out = SetFileWriter::create(path)?;
+    sets.for_each(|set| out.push(set))?;
+    out.finish()
+}
+
+/// Writes sets one by one, in the order of their numbers.
+pub(super) struct SetFileWriter<'a> {
+    path: &'a Path,
+    out: SealedWriter<BufWriter<File>>,
+    start: u64,
+    /// Where every [`BLOCK_SETS`]th set starts.
+    blocks: Vec<u8>,
+    sets: u64,
+    numbers: u64,
+    bytes: Vec<u8>,
+}
+
+impl<'a> SetFileWriter<'a> {
+    pub fn create(path: &'a Path) -> Result<Self> {
+        let out = SealedWriter::create(path).map_err(|error| Error::io(path.display(), error))?;
+        Ok(Self {
+            path,
+            start: out.position(),
+            out,
+            blocks: Vec::new(),
+            sets: 0,
+            numbers: 0,
+            bytes: Vec::new(),
+        })
+    }
+
+    pub fn push(&mut self, set: &[u32]) -> Result<()> {
+        if self.sets.is_multiple_of(BLOCK_SETS) {
+            let at = self.out.position() - self.start;
+            self.blocks.extend_from_slice(&at.to_le_bytes());
         }
-        index += 1;
-        numbers += set.len() as u64;
-        bytes.clear();
-        put_varint(&mut bytes, set.len() as u64 - 2);
-        put_varint(&mut bytes, u64::from(set[0]));
+        self.sets += 1;
+        self.numbers += set.len() as u64;
+        self.bytes.clear();
+        put_varint(&mut self.bytes, set.len() as u64 - 2);
+        put_varint(&mut self.bytes, u64::from(set[0]));
         set.windows(2)
-            .for_each(|pair| put_varint(&mut bytes, u64::from(pair[1] - pair[0] - 1)));
-        out.write_all(&bytes).map_err(failed)
-    })?;
-    let set_section = [start, out.position() - start];
-    let set_blocks = section(&mut out, &blocks).map_err(failed)?;
-    let description = SetFileDescription {
-        kind: sections::SETS.kind.to_owned(),
-        sets: sets.len() as u64,
-        numbers,
-        set_section,
-        set_blocks,
-    };
-    out.finish(&description).map_err(failed)?;
-    Ok(())
+            .for_each(|pair| put_varint(&mut self.bytes, u64::from(pair[1] - pair[0] - 1)));
+        let written = self.out.write_all(&self.bytes);
+        written.map_err(|error| Error::io(self.path.display(), error))
+    }
+
+    pub fn finish(mut self) -> Result<()> {
+        let failed = |error| Error::io(self.path.display(), error);
+        let set_section = [self.start, self.out.position() - self.start];
+        let set_blocks = section(&mut self.out, &self.blocks).map_err(failed)?;
+        let description = SetFileDescription {
+            kind: sections::SETS.kind.to_owned(),
+            sets: self.sets,
+            numbers: self.numbers,
+            set_section,
+            set_blocks,
+        };
+        self.out.finish(&description).map(drop).map_err(failed)
+    }
 }
 
 /// The sets of a segment, read as they are asked for.
@@ -128,18 +160,25 @@ impl SetFile {
             .ok_or_else(|| self.file.damaged(at, "a set lies outside of its section"))?;
         // Sets are short: checking the mapped bytes block by block avoids reading the whole section.
         self.read_from(section + start, left, set % BLOCK_SETS, out)
+            .map(drop)
     }
 
-    fn read_from(&self, start: u64, left: u64, skipped: u64, out: &mut Vec<u32>) -> Result<()> {
+    /// Reads a set after others that are skipped; returns the bytes of all of them.
+    fn read_from(&self, start: u64, left: u64, skipped: u64, out: &mut Vec<u32>) -> Result<u64> {
         let mut window = left.min(1 << 12);
         loop {
             let mut fields = Fields::new(self.file.bytes(start, window)?);
             match (0..=skipped).try_for_each(|_| read_set(&mut fields, out)) {
-                Ok(()) => return Ok(()),
+                Ok(()) => return Ok(window - fields.left()),
                 Err(_) if window < left => window = left.min(16 * window),
                 Err(what) => return Err(self.file.damaged(start, what)),
             }
         }
+    }
+
+    /// Reads the sets one by one, from the first one on.
+    pub(super) fn cursor(&self) -> SetCursor<'_> {
+        SetCursor { sets: self, at: 0 }
     }
 
     /// Calls `each` with every set in order. Where there are many, they do not stay mapped.
@@ -177,6 +216,22 @@ impl SetFile {
         } else {
             Err(self.file.damaged(start + at, "bytes after the last set"))
         }
+    }
+}
+
+/// A place in a file of sets.
+pub(super) struct SetCursor<'f> {
+    sets: &'f SetFile,
+    at: u64,
+}
+
+impl SetCursor<'_> {
+    /// Replaces `out` by the numbers of the next set.
+    pub fn read(&mut self, out: &mut Vec<u32>) -> Result<()> {
+        let [start, length] = self.sets.description.set_section;
+        let left = length - self.at;
+        self.at += self.sets.read_from(start + self.at, left, 0, out)?;
+        Ok(())
     }
 }
 

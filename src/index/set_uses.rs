@@ -30,7 +30,7 @@ struct SetUsesDescription {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetUses {
     /// A number of blots, and how many sets have that; falling.
-    runs: Vec<(u32, u64)>,
+    pub(super) runs: Vec<(u32, u64)>,
 }
 
 impl SetUses {

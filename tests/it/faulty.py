@@ -49,14 +49,14 @@ def phase_of(message):
             if path.endswith("built.json"):
                 continue
             if path.startswith("reduce/"):
-                return "sets" if path.endswith("/sets") else None
+                return "sets" if path.endswith(".sets") else None
             for start, phase in PHASES:
                 if path.startswith(start):
                     return phase
     return None
 
 
-PHASES = (("map/", "move"), ("number/", "targets"), ("sets/", "numbers"), ("part/", "gather"), ("index/", "index"), ("count/", "counts"))
+PHASES = (("map/", "move"), ("number/", "targets"), ("join/", "numbers"), ("part/", "gather"), ("index/", "index"), ("count/", "counts"))
 
 
 def take_fault(phase, say):

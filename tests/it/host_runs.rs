@@ -131,7 +131,7 @@ fn status_reports_transferred_bytes_by_kind() {
     assert_eq!(bytes("runs"), of_files("*/in/map/*.runs"), "{summary}");
     assert_eq!(
         bytes("numbers"),
-        of_files("*/in/sets/*.numbers"),
+        of_files("*/in/join/*.numbers") + of_files("*/in/sets/order"),
         "{summary}"
     );
     let parts = of_files("*/out/part/*/part") + of_files("*/out/part/*/built.json");

@@ -458,7 +458,7 @@ proptest! {
     #[test]
     fn an_index_built_from_slices_and_ranges_equals_one_build(
         slices in prop::collection::vec(prop::collection::vec((0_u8..14, 0_u8..12), 0..6), 1..5), parts in 1_u32..6, memory in prop::sample::select(vec![1, 1 << 20]),
-        bits in prop::sample::select(vec![16_u8, 32, 48]),
+        bits in prop::sample::select(vec![16_u8, 32, 48]), shares in 1_usize..5,
     ) {
         let dir = TestDir::new();
         let options = BuildOptions { blots: BlotOptions { bits: Some(bits), ..blots() }, parts, dictionary: true, resources: resources(memory) };
@@ -473,12 +473,16 @@ proptest! {
         commands::number_documents(&step, &of_slices("docs"), &dir.path("n")).unwrap();
         for range in 0..parts {
             let output = dir.path(&format!("r{range}"));
-            commands::reduce_range(&step, &dir.path("n/targets"), &of_slices(&format!("{range:03}.runs")), true, &output).unwrap();
+            commands::reduce_range(&step, &dir.path("n/targets"), &of_slices(&format!("{range:03}.runs")), shares, true, &output).unwrap();
         }
-        commands::join_sets(&step, &SegmentFiles::parts(parts).unwrap(), &of_ranges("/sets"), &dir.path("s")).unwrap();
+        let of_shares = |file: &str| (0..shares).map(|share| dir.path(&format!("j{share}{file}"))).collect::<Vec<_>>();
+        for (share, output) in of_shares("").iter().enumerate() {
+            commands::join_sets(&step, &SegmentFiles::parts(parts).unwrap(), &of_ranges(&format!("/{share:03}.sets")), output).unwrap();
+        }
+        commands::number_sets(&step, &of_shares(""), &dir.path("s")).unwrap();
         for range in 0..parts {
-            let numbers = dir.path(&format!("s/{range:03}.numbers"));
-            commands::finish_part(&step, &numbers, &dir.path(&format!("r{range}/postings")), &dir.path(&format!("r{range}p"))).unwrap();
+            let numbers = of_shares(&format!("/{range:03}.numbers"));
+            commands::finish_part(&step, &dir.path("s/order"), &numbers, &dir.path(&format!("r{range}/postings")), &dir.path(&format!("r{range}p"))).unwrap();
         }
         let made = PartFiles { documents: dir.path("n"), sets: dir.path("s"), parts: of_ranges("p"), words: of_ranges("/words") };
         commands::build(&options, &settings((0..slices.len()).map(path).collect()), &dir.path("all"), &mut Silent).unwrap();

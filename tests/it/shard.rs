@@ -135,6 +135,38 @@ fn any_hosts_slots_and_parts_give_the_same_bytes() {
     }
 }
 
+/// Enough documents for several shares of the sets: whole copies, shared halves, and narrow blots,
+/// which many documents share by chance.
+#[test]
+fn sets_joined_in_shares_give_the_same_bytes() {
+    let dir = TestDir::new();
+    let words = |from: usize, count: usize| {
+        let words = (from..from + count).map(|word| format!("w{word}"));
+        words.collect::<Vec<_>>().join(" ")
+    };
+    let mut lines = String::new();
+    for n in 0..3000 {
+        let of = if n % 3 == 0 { n / 7 } else { n };
+        let text = format!("{} {}", words(of * 1000, 400), words(n / 5 * 500, 200));
+        lines += &format!("{{\"text\":\"{text}\"}}\n");
+    }
+    assert!(lines.len() > 12 << 20);
+    dir.write("c.jsonl", lines);
+    for (slots, shares, more) in [
+        (4, 3, "--parts 4 c.jsonl"),
+        (4, 2, "--parts 2 --bits 32 --memory 64M c.jsonl"),
+        (1, 1, "--parts 2 c.jsonl"),
+    ] {
+        plan(&dir, &format!("a slots={slots}\n"), more).ok();
+        dir.shell("dedup-shard run r -j 2").ok();
+        assert_eq!(
+            dir.shell("ls r/join | wc -l").ok_text().trim(),
+            shares.to_string()
+        );
+        ensure_equals_build(&dir, more);
+    }
+}
+
 #[test]
 fn streams_and_file_lists_are_accepted_and_an_empty_corpus_is_refused() {
     let dir = corpus();
@@ -171,7 +203,7 @@ fn make_and_manual_tasks_give_the_same_index() {
     );
     dir.shell("dedup-shard clean r && make -s -C r && test ! -e r/map && rm -r r/index")
         .ok();
-    let missing = "map-0000\nmap-0001\nmap-0002\nnumber\nreduce-000\nreduce-001\nsets\npart-000\npart-001\ngather\n";
+    let missing = "map-0000\nmap-0001\nmap-0002\nnumber\nreduce-000\nreduce-001\njoin-000\nsets\npart-000\npart-001\ngather\n";
     assert_eq!(
         dir.shell("dedup-shard status r --missing").ok_text(),
         missing
@@ -202,6 +234,7 @@ fn make_and_manual_tasks_give_the_same_index() {
             "map 3 of 3",
             "number 1 of 1",
             "reduce 2 of 2",
+            "join 1 of 1",
             "sets 1 of 1",
             "part 2 of 2",
             "gather 1 of 1"
@@ -505,7 +538,7 @@ fn status_reports_who_ran_tasks_and_which_are_missing() {
     assert_eq!(
         dir.shell("dedup-shard status r --missing --as array")
             .ok_text(),
-        "map 0-2\nnumber 0\nreduce 0-7\nsets 0\npart 0-7\ngather 0\n"
+        "map 0-2\nnumber 0\nreduce 0-7\njoin 0\nsets 0\npart 0-7\ngather 0\n"
     );
     assert!(!dir.shell("dedup-shard status r").ok_text().contains("host"));
     dir.shell(
@@ -528,7 +561,7 @@ fn status_reports_who_ran_tasks_and_which_are_missing() {
     );
     assert_eq!(
         (&summary["hosts"][0]["host"], &summary["hosts"][0]["tasks"]),
-        (&serde_json::json!("here"), &serde_json::json!(22))
+        (&serde_json::json!("here"), &serde_json::json!(23))
     );
     assert_eq!(
         (&summary["kinds"][0]["kind"], &summary["kinds"][0]["done"]),

@@ -152,8 +152,8 @@ const MANUAL: Manual = Manual {
                  each file: if a file has changed since, its task fails, and a new plan is needed. RUN/Makefile has the same tasks as command \
                  lines. Only the owner can read the directory.",
                 "map reads a slice, and writes its documents and the sorted postings of each range. number decides which documents count, and \
-                 numbers them. reduce joins one range of all slices, sets numbers the document sets of all ranges, part writes the part of the \
-                 index for a range. gather collects documents, sets and parts in one directory; it links the parts instead of writing them again. \
+                 numbers them. reduce joins one range of all slices, join the document sets of all ranges that are in a share of the documents, \
+                 sets numbers them all, part writes the part of the index for a range. gather collects documents, sets and parts in one directory; it links the parts instead of writing them again. \
                  Each output is written under another name, and renamed when it is complete; the last rename makes the index. Checksums detect \
                  outputs that were truncated or altered, and these are made again.",
                 "A slice has whole files, or parts of large ones. NDJSON, lines, CSV, TSV and FASTA are cut between records: plan reads such \

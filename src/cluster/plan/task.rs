@@ -16,7 +16,9 @@ pub enum TaskKind {
     Number,
     /// Merges one range of all slices into its postings and sets.
     Reduce,
-    /// Numbers the document sets of all ranges.
+    /// Joins the document sets of all ranges that are in a share.
+    Join,
+    /// Numbers the document sets of all shares.
     Sets,
     /// Writes the part of the index that holds one range.
     Part,
@@ -54,11 +56,12 @@ pub enum TaskKind {
 
 impl TaskKind {
     /// All kinds, in order.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Base,
         Self::Map,
         Self::Number,
         Self::Reduce,
+        Self::Join,
         Self::Sets,
         Self::Part,
         Self::Gather,
@@ -85,6 +88,7 @@ impl TaskKind {
             Self::Map => "map",
             Self::Number => "number",
             Self::Reduce => "reduce",
+            Self::Join => "join",
             Self::Sets => "sets",
             Self::Part => "part",
             Self::Gather => "gather",
@@ -129,7 +133,7 @@ impl TaskKind {
         let is_of_range = matches!(self, Self::Reduce | Self::Part | Self::Count);
         let is_of_share = matches!(
             self,
-            Self::Rows | Self::Links | Self::Members | Self::Copies
+            Self::Join | Self::Rows | Self::Links | Self::Members | Self::Copies
         );
         !self.is_of_slice() && !is_of_range && !is_of_share
     }
@@ -226,16 +230,25 @@ pub enum TaskWork {
         runs: Vec<String>,
         /// The words of the range, of each slice, if there is a dictionary.
         words: Vec<String>,
+        /// How many shares its sets are divided among.
+        shares: usize,
     },
-    /// Joins the document sets of all ranges.
-    Sets {
-        /// The sets of each range, in order.
+    /// Joins the document sets of a share.
+    Join {
+        /// The sets of each range that are in the share, in order.
         sets: Vec<String>,
+    },
+    /// Numbers the document sets of all shares.
+    Sets {
+        /// The outputs of the join tasks, in order.
+        joined: Vec<String>,
     },
     /// Writes the part of the index of one range.
     Part {
-        /// The numbers of the range's sets in the whole.
-        numbers: String,
+        /// The numbers in the whole of the sets of each share.
+        order: String,
+        /// The numbers of the range's sets in each share, in order.
+        numbers: Vec<String>,
         /// The postings of the range.
         postings: String,
     },
@@ -422,6 +435,7 @@ impl TaskWork {
             Self::Map { .. } => TaskKind::Map,
             Self::Number { .. } | Self::NumberChanges { .. } => TaskKind::Number,
             Self::Reduce { .. } => TaskKind::Reduce,
+            Self::Join { .. } => TaskKind::Join,
             Self::Sets { .. } => TaskKind::Sets,
             Self::Part { .. } => TaskKind::Part,
             Self::Gather(_) => TaskKind::Gather,
@@ -467,9 +481,18 @@ impl TaskWork {
                 targets,
                 runs,
                 words,
+                ..
             } => [std::slice::from_ref(targets), &runs[..], words].concat(),
-            Self::Sets { sets } => sets.clone(),
-            Self::Part { numbers, postings } => vec![numbers.clone(), postings.clone()],
+            Self::Join { sets } => sets.clone(),
+            Self::Sets { joined } => joined
+                .iter()
+                .flat_map(|share| [format!("{share}/sets"), format!("{share}/uses")])
+                .collect(),
+            Self::Part {
+                order,
+                numbers,
+                postings,
+            } => [&[order.clone(), postings.clone()], &numbers[..]].concat(),
             Self::Gather(files) => files.inputs(),
             Self::Ranges { index } => vec![manifest_of(index)],
             Self::Count { index, files, .. } if files.is_empty() => vec![index.clone()],
@@ -580,7 +603,8 @@ mod tests {
     #[test]
     fn a_task_is_stored_without_the_inputs_that_follow_from_its_work() {
         let work = TaskWork::Part {
-            numbers: "sets/000.numbers".to_owned(),
+            order: "sets/order".to_owned(),
+            numbers: vec!["join/000/000.numbers".to_owned()],
             postings: "reduce/000/postings".to_owned(),
         };
         let task = Task {
@@ -590,7 +614,7 @@ mod tests {
         let json = serde_json::to_string(&task).unwrap();
         assert_eq!(
             json,
-            r#"{"id":"part-000","kind":"part","numbers":"sets/000.numbers","postings":"reduce/000/postings","number":0,"output":"part/000","bytes":7}"#
+            r#"{"id":"part-000","kind":"part","order":"sets/order","numbers":["join/000/000.numbers"],"postings":"reduce/000/postings","number":0,"output":"part/000","bytes":7}"#
         );
         assert_eq!(serde_json::from_str::<Task>(&json).unwrap(), task);
     }

@@ -10,12 +10,16 @@ use crate::{
         ids::PartNo,
         num::{ToU64, ToUsize},
     },
-    commands::range_name,
+    commands::{numbers_name, range_name, sets_name},
     index::{DOCUMENTS, Manifest, PART, SETS},
 };
 
 const INDEX: &str = "index";
 const USES: &str = "uses";
+/// The output of the task that numbers sets.
+const SET_DIRECTORY: &str = "sets";
+/// Joining the sets of fewer bytes of documents would take less time than passing them on.
+const SET_SHARE_BYTES: u64 = 4 << 20;
 
 /// Lists the tasks for these slices.
 pub(super) fn list_tasks(
@@ -37,6 +41,7 @@ pub(super) fn list_tasks(
         .chain((0..slices.len()).map(|slice| list.map(slice)))
         .chain([list.number()])
         .chain((0..ranges).map(|range| list.reduce(range)))
+        .chain((0..list.set_shares()).map(|share| list.join(share)))
         .chain([list.sets()])
         .chain((0..ranges).map(|range| list.part(range)))
         .chain([list.gather()])
@@ -160,20 +165,44 @@ impl TaskList<'_> {
             targets: "number/targets".to_owned(),
             runs: of_slices("runs"),
             words,
+            shares: self.set_shares(),
         };
         self.of_range(work, range)
     }
 
+    /// How many tasks join a share of the sets each.
+    fn set_shares(&self) -> usize {
+        let most = (self.bytes / SET_SHARE_BYTES).to_usize().max(1);
+        self.shares().min(most)
+    }
+
+    fn join(&self, share: usize) -> Task {
+        let work = TaskWork::Join {
+            sets: self.of_ranges(TaskKind::Reduce, &sets_name(share)),
+        };
+        self.of_range(work, share)
+    }
+
+    /// The outputs of the join tasks.
+    fn joined(&self) -> impl Iterator<Item = String> {
+        (0..self.set_shares()).map(|share| range_output(TaskKind::Join, share))
+    }
+
     fn sets(&self) -> Task {
         let work = TaskWork::Sets {
-            sets: self.of_ranges(TaskKind::Reduce, "sets"),
+            joined: self.joined().collect(),
         };
-        self.central(work, "sets")
+        self.central(work, SET_DIRECTORY)
     }
 
     fn part(&self, range: usize) -> Task {
+        let numbers = numbers_name(range);
         let work = TaskWork::Part {
-            numbers: format!("sets/{}.numbers", range_name(range)),
+            order: format!("{SET_DIRECTORY}/order"),
+            numbers: self
+                .joined()
+                .map(|share| format!("{share}/{numbers}"))
+                .collect(),
             postings: format!("{}/postings", range_output(TaskKind::Reduce, range)),
         };
         self.of_range(work, range)
@@ -182,7 +211,7 @@ impl TaskList<'_> {
     fn gather(&self) -> Task {
         let work = TaskWork::Gather(GatheredFiles {
             documents: "number".to_owned(),
-            sets: "sets".to_owned(),
+            sets: SET_DIRECTORY.to_owned(),
             parts: (0..self.ranges)
                 .map(|range| range_output(TaskKind::Part, range))
                 .collect(),
@@ -261,7 +290,7 @@ impl TaskList<'_> {
     fn uses(&self) -> Task {
         let work = TaskWork::Uses {
             index: INDEX.to_owned(),
-            known: format!("{}/{USES}", TaskKind::Sets.name()),
+            known: format!("{SET_DIRECTORY}/{USES}"),
         };
         self.central(work, TaskKind::Uses.name())
     }

@@ -20,7 +20,7 @@ use crate::{
         BuildOptions, ClusterShare, CountRange, Extract, ExtractOptions, LeaveOut, NoObserver,
         RunsOptions, StepOptions, build_runs, commit_staged, count_range, extract_counted,
         extract_counted_share, extract_without, finish_part, join_cluster_links, join_sets,
-        number_documents, reduce_range, stage_base, stage_ranges, write_set_uses,
+        number_documents, number_sets, reduce_range, stage_base, stage_ranges, write_set_uses,
     },
     index::{Index, SegmentFiles},
     similar::Score,
@@ -164,23 +164,34 @@ impl TaskExecution<'_> {
                 targets,
                 runs,
                 words,
+                shares,
             } => {
                 let has_words = !words.is_empty();
                 reduce_range(
                     &step,
                     &self.path(targets),
                     &self.paths(runs),
+                    *shares,
                     has_words,
                     &output,
                 )
             }
-            TaskWork::Sets { sets } => {
+            TaskWork::Join { sets } => {
                 let buckets = SegmentFiles::parts(self.options().parts)?;
                 join_sets(&step, &buckets, &self.paths(sets), &output)
             }
-            TaskWork::Part { numbers, postings } => {
-                finish_part(&step, &self.path(numbers), &self.path(postings), &output)
-            }
+            TaskWork::Sets { joined } => number_sets(&step, &self.paths(joined), &output),
+            TaskWork::Part {
+                order,
+                numbers,
+                postings,
+            } => finish_part(
+                &step,
+                &self.path(order),
+                &self.paths(numbers),
+                &self.path(postings),
+                &output,
+            ),
             TaskWork::Gather(files) => {
                 write_input(self.plan, self.run)?;
                 gather_index(self.plan, self.run, files, &output)

@@ -435,6 +435,7 @@ pub mod tests {
             targets: String::new(),
             runs: Vec::new(),
             words: Vec::new(),
+            shares: 1,
         };
         tasks.push(task("r0", reduce, 24_000));
         Plan::example(tasks)

@@ -1,13 +1,13 @@
 //! The steps from the runs of several slices to one index. Any process on any host can do a step.
 //!
 //! ```text
-//! slice ──► docs ─────────► number ──► docs, targets ──────────────────────────────────────────► index
-//!       └─► runs of a range ──────────────┴─► reduce ──► sets ──► sets of all ──► sets, numbers ──►
-//!                                                    └─► postings ────────────────────┴─► part ──►
+//! slice ──► docs ─────────► number ──► docs, targets ─────────────────────────────────────────────► index
+//!       └─► runs of a range ──────────────┴─► reduce ──► sets of shares ──► join ──► number sets ──►
+//!                                                    └─► postings ────────────┴──────────┴─► part ──►
 //! ```
 //!
-//! Numbering documents needs the documents of all slices, and numbering sets needs the sets of all ranges. Everything else is done range
-//! by range.
+//! Numbering documents needs the documents of all slices. Sets are joined in shares of the documents, each from the sets of all ranges; then
+//! it is enough to count them to number them all. Everything else is done range by range.
 
 use crate::base::num::{ToU32, ToUsize};
 use crate::base::setting::Setting;
@@ -21,8 +21,8 @@ use crate::{
     commands::index::{build::write_new, build_record::BuildRecord},
     index::{
         DOCUMENTS, DocumentNumbering, DocumentRow, Documents, Index, IndexDiff, Manifest,
-        NumberedDocuments, PART, RangePostings, Resources, SETS, SegmentEntry, SetNumbers, SetUses,
-        View, WORDS, join_words, make_part, merge_words,
+        NumberedDocuments, PART, RangePostings, Resources, SETS, SegmentEntry, SetFile, SetNumbers,
+        SetOrder, SetUses, View, WORDS, join_words, make_part, merge_words,
         posting::{Key, NARROW_BITS, RangeRuns, RunFile, join_set_runs, write_set_runs},
         write_documents, write_range_postings, write_sets,
     },
@@ -301,11 +301,13 @@ fn targets_of(
     Ok((targets, counts))
 }
 
-/// Joins one range of all slices: writes its `postings`, its `sets`, and its `words` if there are any. The files of words are beside those of runs.
+/// Joins one range of all slices: writes its `postings`, the sets of each of `shares`, and its `words` if there are any. The files of words
+/// are beside those of runs.
 pub fn reduce_range(
     options: &StepOptions,
     targets: &Path,
     runs: &[PathBuf],
+    shares: usize,
     with_words: bool,
     output: &Path,
 ) -> Result<()> {
@@ -347,7 +349,10 @@ pub fn reduce_range(
         } else {
             reduce_as::<u128>
         };
-        reduce(&of, &scheme, &options.resources, directory)?;
+        let sets: Vec<PathBuf> = (0..shares.max(1))
+            .map(|share| directory.join(sets_name(share)))
+            .collect();
+        reduce(&of, &scheme, &options.resources, directory, &sets)?;
         if with_words {
             let words = runs
                 .iter()
@@ -369,31 +374,43 @@ fn reduce_as<K: Key>(
     scheme: &str,
     resources: &Resources,
     directory: &Path,
+    sets: &[PathBuf],
 ) -> Result<()> {
     let inverted = of.invert::<K>(
         resources.memory_bytes,
         &resources.tmp_dir,
         resources.threads,
     )?;
-    write_set_runs(&directory.join("sets"), &inverted.sets, of.documents)?;
+    let numbers = write_set_runs(sets, &inverted.sets, of.documents)?;
     write_range_postings(
         &directory.join("postings"),
         &inverted,
+        &numbers,
         scheme,
         of.buckets.clone(),
         resources.threads,
     )
 }
 
-/// The name of the file with the set numbers of a range.
-fn numbers_name(range: usize) -> String {
+/// The name of the file with the sets of a range that are in a share.
+pub fn sets_name(share: usize) -> String {
+    format!("{share:03}.sets")
+}
+
+/// The name of the file with the numbers that the sets of a range have in a share.
+pub fn numbers_name(range: usize) -> String {
     format!("{range:03}.numbers")
 }
 
+/// The file with the sets of a share, or of the whole.
+const SET_FILE: &str = "sets";
 /// The file with the number of blots of each set.
 const USES: &str = "uses";
+/// The file with the number in the whole of each set of each share.
+const ORDER: &str = "order";
 
-/// Joins the sets of all ranges: writes `sets` and `uses`, and for each range the numbers that its sets have there.
+/// Joins the sets of a share, which `inputs` has for each range: writes `sets` and `uses` of the share, and for each range the numbers that
+/// its sets have there.
 pub fn join_sets(
     options: &StepOptions,
     ranges: &[Range<usize>],
@@ -410,23 +427,37 @@ pub fn join_sets(
     options.make(output, |directory| {
         let files: Vec<&Path> = inputs.iter().map(PathBuf::as_path).collect();
         let (sets, numbers) = join_set_runs(&files, &options.resources.tmp_dir)?;
-        write_sets(&directory.join("sets"), &sets)?;
+        write_sets(&directory.join(SET_FILE), &sets)?;
         SetUses::of(&sets).write(&directory.join(USES))?;
-        let uses = sets.uses_by_length();
         for (number, range) in ranges.iter().enumerate() {
-            SetNumbers::write(
-                &directory.join(numbers_name(number)),
-                &numbers.of(number)?,
-                &uses,
-                range,
-            )?;
+            let path = directory.join(numbers_name(number));
+            SetNumbers::write(&path, &numbers.of(number)?, range)?;
         }
         Ok(())
     })
 }
 
+/// Numbers the sets of all shares, which [`join_sets`] wrote to these directories: writes `sets` and `uses` of the whole, and `order`, which
+/// has the number in the whole of each set of each share.
+pub fn number_sets(options: &StepOptions, shares: &[PathBuf], output: &Path) -> Result<()> {
+    let open = |share: &PathBuf| -> Result<(SetFile, SetUses)> {
+        let sets = SetFile::open(&share.join(SET_FILE))?;
+        let uses = SetUses::read(&share.join(USES))?;
+        if uses.sets() != sets.len() {
+            return Err(sets.file().damaged(0, "the uses are those of other sets"));
+        }
+        Ok((sets, uses))
+    };
+    let shares = shares.iter().map(open).collect::<Result<Vec<_>>>()?;
+    options.make(output, |directory| {
+        let (order, uses) = SetOrder::join(&shares, &directory.join(SET_FILE))?;
+        uses.write(&directory.join(USES))?;
+        order.write(&directory.join(ORDER))
+    })
+}
+
 /// Writes `uses`, the number of blots of each set of an index that was made at once: those that
-/// [`join_sets`] wrote for it, if these files are still there, or what the index tells.
+/// [`number_sets`] wrote for it, if these files are still there, or what the index tells.
 pub fn write_set_uses(
     options: &StepOptions,
     index: &Path,
@@ -443,14 +474,16 @@ pub fn write_set_uses(
     })
 }
 
-/// Writes the `part` of the index for a range, from its reduced postings.
+/// Writes the `part` of the index for a range, from its reduced postings, and the numbers that its sets have in each share.
 pub fn finish_part(
     options: &StepOptions,
-    numbers: &Path,
+    order: &Path,
+    numbers: &[PathBuf],
     reduced: &Path,
     output: &Path,
 ) -> Result<()> {
-    let (reduced, numbers) = (RangePostings::open(reduced)?, SetNumbers::open(numbers)?);
+    let (reduced, order) = (RangePostings::open(reduced)?, SetOrder::read(order)?);
+    let numbers = SetNumbers::of_range(&order, &reduced.buckets(), numbers)?;
     options.make(output, |directory| {
         make_part(
             &directory.join("part"),
@@ -518,7 +551,7 @@ pub fn count_range(
 pub struct PartFiles {
     /// The output of [`number_documents`].
     pub documents: PathBuf,
-    /// The output of [`join_sets`].
+    /// The output of [`number_sets`].
     pub sets: PathBuf,
     /// The output of [`finish_part`] for each range.
     pub parts: Vec<PathBuf>,

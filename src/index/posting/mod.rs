@@ -39,7 +39,7 @@ pub use key::{BUCKETS, Key, NARROW_BITS, bucket_of, first_blot};
 pub use packed_keys::{put_keys, take_keys};
 pub use ranges::{FINE_POSTINGS, whole_buckets};
 pub use run_file::{RangeRuns, RunFile};
-pub use set_runs::{RangeSetNumbers, join_set_runs, write_set_runs};
+pub use set_runs::{RangeSetNumbers, SharedSetNumbers, join_set_runs, write_set_runs};
 pub use sets::{SetDictionary, Sets, StoredSets};
 pub use spilled_sets::SpillTo;
 pub use word_collector::{

@@ -1,10 +1,13 @@
-//! A file of the sets of one range of blots, which another process joins with those of other
-//! ranges.
+//! The sets of one range of blots, which other processes join with those of other ranges.
 //!
-//! The file has two runs, each in the order of the lists: the sets that were in memory, with their
-//! numbers in four bytes each; and the sets of one blot that were on disk, if there were too many.
-//! A set is the number of its blots, the length of its list, its first number and the gaps, as
-//! varints.
+//! They are divided among shares of the documents, by the first document of each set: a share of all
+//! ranges can be joined without the other shares. A file has two runs of the sets of a share, each in
+//! the order of the lists: those that were in memory, and the sets of one blot that were on disk, if
+//! there were too many. A set is the number of its blots, the length of its list, its first number
+//! and the gaps, as varints.
+//!
+//! Outside of this process, the sets of a range are numbered in the order of these files: share by
+//! share, and in each first those of the first run ([`SharedSetNumbers`]).
 
 use super::{
     sets::{Sets, put_list},
@@ -15,10 +18,15 @@ use crate::base::{
     error::{Error, Result},
     files::{Sealed, SealedWriter, TempDir, TempFile},
     ids::SetNo,
-    num::{ToU64, ToUsize},
+    num::{ToU32, ToU64, ToUsize},
 };
 use serde::{Deserialize, Serialize};
-use std::{fs::File, io::BufWriter, io::Write, path::Path};
+use std::{
+    fs::File,
+    io::BufWriter,
+    io::Write,
+    path::{Path, PathBuf},
+};
 
 const KIND: &str = "set runs";
 
@@ -31,60 +39,161 @@ struct SetRunsDescription {
     sets: [u64; 2],
     /// The start and length of the lists of both runs.
     lists: [[u64; 2]; 2],
-    /// The start of the numbers of the first run.
-    numbers: u64,
 }
 
-/// Writes the sets of a range to a file.
-pub fn write_set_runs(path: &Path, sets: &Sets, documents: u32) -> Result<()> {
-    let failed = |error| Error::io(path.display(), error);
-    let mut out = SealedWriter::create(path).map_err(failed)?;
-    let held = sets.order.len();
-    let mut order: Vec<SetNo> = SetNo::first(held).collect();
+/// The numbers that the sets of a range have in the files of [`write_set_runs`].
+pub struct SharedSetNumbers {
+    /// Of each set that is in memory, by its number in this process.
+    held: Vec<u32>,
+    /// Of sets on disk, as far as they are in one share: the first, by its place among these, and
+    /// its number.
+    tail: Vec<(u32, u32)>,
+}
+
+impl SharedSetNumbers {
+    /// The number of a set in the files, by its number in this process.
+    pub fn of(&self, set: u32) -> u32 {
+        let at = set.to_usize();
+        if let Some(&number) = self.held.get(at) {
+            return number;
+        }
+        let place = (at - self.held.len()).to_u32();
+        let share = self.tail.partition_point(|&(first, _)| first <= place);
+        let (first, number) = share
+            .checked_sub(1)
+            .map_or((0, 0), |share| self.tail[share]);
+        number + (place - first)
+    }
+}
+
+/// Writes the sets of a range, a file for each share of the documents; returns their numbers there.
+pub fn write_set_runs(files: &[PathBuf], sets: &Sets, documents: u32) -> Result<SharedSetNumbers> {
+    let mut order: Vec<SetNo> = SetNo::first(sets.order.len()).collect();
     order.sort_unstable_by_key(|&number| sets.get(number));
-    let mut piece = Vec::new();
-    let mut put = |out: &mut SealedWriter<BufWriter<File>>, uses: u64, list: &[u32]| {
-        piece.clear();
-        put_varint(&mut piece, uses);
-        put_list(&mut piece, list);
-        out.write_all(&piece).map_err(failed)
+    let mut divider = SetDivider {
+        files,
+        sets,
+        documents,
+        rest: &order,
+        numbers: SharedSetNumbers {
+            held: vec![0; order.len()],
+            tail: Vec::new(),
+        },
+        next: 0,
+        next_on_disk: 0,
     };
-    let starts = [out.position(), 0];
-    order
-        .iter()
-        .try_for_each(|&number| put(&mut out, sets.uses()[number.index()], sets.get(number)))?;
-    let numbers = out.position();
-    order
-        .iter()
-        .try_for_each(|number| out.write_all(&number.get().to_le_bytes()))
-        .map_err(failed)?;
-    let tail = out.position();
+    let mut file = divider.begin(0)?;
     let mut at = 0;
     sets.for_each(|list| {
         at += 1;
-        if at > held {
-            put(&mut out, 1, list)
-        } else {
-            Ok(())
+        if at <= order.len() {
+            return Ok(());
         }
+        divider.advance(&mut file, divider.share_of(list))?;
+        divider.next += 1;
+        divider.next_on_disk += 1;
+        file.put(1, 1, list)
     })?;
-    let lists = [
-        [starts[0], numbers - starts[0]],
-        [tail, out.position() - tail],
-    ];
-    let counts = [held.to_u64(), (sets.len() - held).to_u64()];
-    out.finish(&SetRunsDescription {
-        kind: KIND.to_owned(),
-        documents,
-        sets: counts,
-        lists,
-        numbers,
-    })
-    .map_err(failed)?;
-    Ok(())
+    divider.advance(&mut file, files.len() - 1)?;
+    file.seal(documents)?;
+    Ok(divider.numbers)
 }
 
-/// For each range, the final numbers of its sets.
+/// Divides the sets of a range among shares, whose files are written one after the other.
+struct SetDivider<'a> {
+    files: &'a [PathBuf],
+    sets: &'a Sets,
+    documents: u32,
+    /// The sets in memory that are not written yet, in the order of their lists.
+    rest: &'a [SetNo],
+    numbers: SharedSetNumbers,
+    /// The number of the next set, and its place among those on disk if it is one of them.
+    next: u32,
+    next_on_disk: u32,
+}
+
+impl<'a> SetDivider<'a> {
+    fn share_of(&self, list: &[u32]) -> usize {
+        let first = list.first().map_or(0, |&first| u64::from(first));
+        (first * self.files.len().to_u64() / u64::from(self.documents.max(1))).to_usize()
+    }
+
+    /// Begins the file of a share: writes its first run.
+    fn begin(&mut self, share: usize) -> Result<ShareFile<'a>> {
+        let mut file = ShareFile::create(share, &self.files[share])?;
+        let sets = self.sets;
+        let count = self
+            .rest
+            .partition_point(|&number| self.share_of(sets.get(number)) <= share);
+        let (these, later) = self.rest.split_at(count);
+        self.rest = later;
+        for &number in these {
+            self.numbers.held[number.index()] = self.next;
+            self.next += 1;
+            file.put(0, sets.uses()[number.index()], sets.get(number))?;
+        }
+        file.starts[1] = file.out.position();
+        self.numbers.tail.push((self.next_on_disk, self.next));
+        Ok(file)
+    }
+
+    /// Completes files until the one of a share has begun.
+    fn advance(&mut self, file: &mut ShareFile<'a>, share: usize) -> Result<()> {
+        while file.share < share {
+            let next = self.begin(file.share + 1)?;
+            std::mem::replace(file, next).seal(self.documents)?;
+        }
+        Ok(())
+    }
+}
+
+/// The file of the sets of a share, while it is written.
+struct ShareFile<'a> {
+    share: usize,
+    path: &'a Path,
+    out: SealedWriter<BufWriter<File>>,
+    /// The number of sets, and the start, of each run.
+    sets: [u64; 2],
+    starts: [u64; 2],
+    piece: Vec<u8>,
+}
+
+impl<'a> ShareFile<'a> {
+    fn create(share: usize, path: &'a Path) -> Result<Self> {
+        let out = SealedWriter::create(path).map_err(|error| Error::io(path.display(), error))?;
+        Ok(Self {
+            share,
+            path,
+            starts: [out.position(); 2],
+            out,
+            sets: [0, 0],
+            piece: Vec::new(),
+        })
+    }
+
+    fn put(&mut self, run: usize, uses: u64, list: &[u32]) -> Result<()> {
+        self.piece.clear();
+        put_varint(&mut self.piece, uses);
+        put_list(&mut self.piece, list);
+        self.sets[run] += 1;
+        let written = self.out.write_all(&self.piece);
+        written.map_err(|error| Error::io(self.path.display(), error))
+    }
+
+    fn seal(self, documents: u32) -> Result<()> {
+        let ([first, second], end) = (self.starts, self.out.position());
+        let description = SetRunsDescription {
+            kind: KIND.to_owned(),
+            documents,
+            sets: self.sets,
+            lists: [[first, second - first], [second, end - second]],
+        };
+        let sealed = self.out.finish(&description).map(drop);
+        sealed.map_err(|error| Error::io(self.path.display(), error))
+    }
+}
+
+/// For each range, the numbers of its sets among all sets of a share.
 pub struct RangeSetNumbers {
     numbers: FinalSetNumbers,
     /// The number of sets of both runs of each range.
@@ -92,7 +201,7 @@ pub struct RangeSetNumbers {
 }
 
 impl RangeSetNumbers {
-    /// The final numbers of the sets of a range, in the order of their numbers within the range.
+    /// The numbers of the sets of a range, in the order of their file.
     pub fn of(&self, range: usize) -> Result<Vec<SetNo>> {
         let mut all = Vec::new();
         for run in (0..2).filter(|&run| self.sets[range][run] > 0) {
@@ -111,7 +220,7 @@ impl RangeSetNumbers {
     }
 }
 
-/// Joins the sets of all ranges. They get the same numbers as from [`Sets::join`].
+/// Joins the sets of a share of all ranges. They get the same numbers as from [`Sets::join`].
 ///
 /// Memory: the sets of several blots, and the buffers of the merge.
 pub fn join_set_runs(files: &[&Path], directory: &TempDir) -> Result<(Sets, RangeSetNumbers)> {
@@ -136,7 +245,6 @@ fn read(path: &Path, directory: &TempDir) -> Result<(StoredDictionaries, [u64; 2
         documents,
         sets,
         lists,
-        numbers,
     } = &description;
     if kind != KIND || sets.iter().any(|&sets| sets > u64::from(u32::MAX)) {
         return Err(wrong());
@@ -145,35 +253,15 @@ fn read(path: &Path, directory: &TempDir) -> Result<(StoredDictionaries, [u64; 2
         file: TempFile::new(directory)?,
         runs: Vec::new(),
     };
-    for (run, (&sets, &[start, length])) in sets.iter().zip(lists).enumerate() {
+    for (&sets, &[start, length]) in sets.iter().zip(lists) {
         let bytes = file.bytes(start, length)?;
         ensure_lists(bytes, sets, *documents).map_err(|what| file.damaged(start, what))?;
         if sets == 0 {
             continue;
         }
         let lists = stored.file.append(bytes)?;
-        let order = match run {
-            0 => file
-                .bytes(*numbers, 4 * sets)?
-                .as_chunks()
-                .0
-                .iter()
-                .map(|bytes| u32::from_le_bytes(*bytes))
-                .collect(),
-            _ => (0..sets as u32).collect::<Vec<u32>>(),
-        };
-        if !is_permutation(&order) {
-            return Err(wrong());
-        }
-        let numbers = stored
-            .file
-            .append(
-                &order
-                    .iter()
-                    .flat_map(|number| number.to_le_bytes())
-                    .collect::<Vec<u8>>(),
-            )?
-            .start;
+        let order = (0..sets.to_u32()).flat_map(u32::to_le_bytes);
+        let numbers = stored.file.append(&order.collect::<Vec<u8>>())?.start;
         stored.runs.push(SetRun {
             sets: sets.to_usize(),
             lists,
@@ -181,16 +269,6 @@ fn read(path: &Path, directory: &TempDir) -> Result<(StoredDictionaries, [u64; 2
         });
     }
     Ok((stored, *sets))
-}
-
-/// Whether the numbers are 0 to n − 1, in any order.
-fn is_permutation(numbers: &[u32]) -> bool {
-    let mut is_there = vec![false; numbers.len()];
-    numbers.iter().all(|&number| {
-        is_there
-            .get_mut(number as usize)
-            .is_some_and(|there| !std::mem::replace(there, true))
-    })
 }
 
 /// Checks that `bytes` holds this many lists, in order, of two or more rising numbers each.

@@ -359,7 +359,7 @@ mod tests {
 
     fn tasks(count: usize) -> Vec<Task> {
         let task = |number: usize| {
-            let work = TaskWork::Sets { sets: Vec::new() };
+            let work = TaskWork::Sets { joined: Vec::new() };
             let output = format!("map/{number:04}");
             Task::example(&format!("map-{number:04}"), work, number, &output, 1)
         };

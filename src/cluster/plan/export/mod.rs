@@ -146,7 +146,8 @@ mod tests {
         assert_eq!(needs("map-0000"), "");
         assert_eq!(needs("number"), "map-0000");
         assert_eq!(needs("reduce-001"), "number");
-        assert_eq!(needs("sets"), "reduce-000 reduce-001");
+        assert_eq!(needs("join-000"), "reduce-000 reduce-001");
+        assert_eq!(needs("sets"), "join-000");
         assert_eq!(needs("part-001"), "sets");
         assert_eq!(needs("gather"), "part-000 part-001");
         assert_eq!(results(&plan), ["gather"]);
