@@ -12,6 +12,9 @@ use crate::{
 };
 use std::{collections::HashMap, path::Path};
 
+/// The classes k0, k1 and so on that the style sheet has.
+const COLOURS: usize = 8;
+
 const PLAN_FILE: &str = "report.html";
 const WIDTH: f64 = 1000.0;
 const LEFT: f64 = 150.0;
@@ -86,7 +89,7 @@ fn put_legend(out: &mut Vec<u8>, plan: &Plan) {
             out,
             &format!(
                 "<svg width=\"12\" height=\"12\" aria-hidden=\"true\"><rect class=\"k{}\" width=\"12\" height=\"12\"/></svg> ",
-                at % 6
+                at % COLOURS
             ),
         );
         put_element(out, "", &stage.name, " &ensp; ");
@@ -127,7 +130,7 @@ fn bars<'t>(
                     .get(attempt.task.as_str())
                     .and_then(|kind| stages.get(kind))
                     .unwrap_or(&5)
-                    % 6
+                    % COLOURS
             ),
         };
         let times_ms = [attempt.start_ms, attempt.end_ms];
