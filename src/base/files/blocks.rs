@@ -3,10 +3,10 @@
 //!
 //! Nothing here may allocate once a limit is set: it runs inside of the allocator.
 
-use super::temp::TempDir;
+use super::{heap::Heap, temp::TempDir};
 use crate::base::error::Error;
 use std::{
-    alloc::{GlobalAlloc, Layout, System},
+    alloc::{GlobalAlloc, Layout},
     ffi::CString,
     io,
     os::unix::ffi::OsStrExt,
@@ -239,7 +239,7 @@ impl Blocks {
             return unsafe { self.replace(block, layout, bytes) };
         }
         // SAFETY: the block is one of the system.
-        let moved = unsafe { System.realloc(block, layout, bytes) };
+        let moved = unsafe { Heap.realloc(block, layout, bytes) };
         if !moved.is_null() {
             self.count_in_memory(old_bytes, bytes);
         }
@@ -260,14 +260,14 @@ impl Blocks {
         unsafe {
             let new = Layout::from_size_align_unchecked(bytes, layout.align());
             let moved = if bytes < LEAST_BYTES {
-                System.alloc(new)
+                Heap.alloc(new)
             } else {
-                self.alloc(new, || System.alloc(new))
+                self.alloc(new, || Heap.alloc(new))
             };
             if !moved.is_null() {
                 ptr::copy_nonoverlapping(block, moved, bytes.min(layout.size()));
                 if layout.size() < LEAST_BYTES || !self.dealloc(block, layout.size()) {
-                    System.dealloc(block, layout);
+                    Heap.dealloc(block, layout);
                 }
             }
             moved
@@ -419,7 +419,7 @@ mod tests {
     unsafe fn release(blocks: &Blocks, block: *mut u8, layout: Layout) {
         if layout.size() < LEAST_BYTES || !blocks.dealloc(block, layout.size()) {
             // SAFETY: as the caller ensures.
-            unsafe { System.dealloc(block, layout) }
+            unsafe { Heap.dealloc(block, layout) }
         }
     }
 
@@ -442,7 +442,7 @@ mod tests {
             let layout = layout(LEAST_BYTES + usize::from(number) * 5000);
             // SAFETY: a valid layout; a new block is written within its length.
             unsafe {
-                let block = blocks.alloc(layout, || System.alloc_zeroed(layout));
+                let block = blocks.alloc(layout, || Heap.alloc_zeroed(layout));
                 let bytes = std::slice::from_raw_parts_mut(block, layout.size());
                 assert!(bytes.iter().all(|&byte| byte == 0));
                 bytes.fill(number);
@@ -462,7 +462,7 @@ mod tests {
                 // SAFETY: the block has this layout, and the new one has this size.
                 unsafe {
                     *block = if old.size().max(size) < LEAST_BYTES {
-                        System.realloc(*block, *old, size)
+                        Heap.realloc(*block, *old, size)
                     } else {
                         blocks.realloc(*block, *old, size)
                     };
@@ -490,7 +490,7 @@ mod tests {
         let layout = layout(8 << 20);
         // SAFETY: a valid layout.
         unsafe {
-            let block = blocks.alloc(layout, || System.alloc(layout));
+            let block = blocks.alloc(layout, || Heap.alloc(layout));
             block.add(layout.size() - 1).write(1);
             release(&blocks, block, layout);
         }
@@ -508,7 +508,7 @@ mod tests {
         let layout = layout(8 << 20);
         // SAFETY: a valid layout.
         unsafe {
-            let block = blocks.alloc(layout, || System.alloc(layout));
+            let block = blocks.alloc(layout, || Heap.alloc(layout));
             release(&blocks, block, layout);
         }
         assert!(blocks.failure().is_none());

@@ -7,6 +7,7 @@ pub mod atomic_dir;
 #[cfg(target_os = "linux")]
 mod blocks;
 pub mod durable;
+mod heap;
 mod lock;
 mod mapping;
 #[cfg(not(target_os = "linux"))]

@@ -1,8 +1,8 @@
 //! Where blocks in files are not supported, all are in memory.
 
-use super::temp::TempDir;
+use super::{heap::Heap, temp::TempDir};
 use crate::base::error::Error;
-use std::alloc::{GlobalAlloc, Layout, System};
+use std::alloc::{GlobalAlloc, Layout};
 
 /// No block is counted.
 pub const LEAST_BYTES: usize = usize::MAX;
@@ -34,6 +34,6 @@ impl Blocks {
     /// As for [`GlobalAlloc::realloc`].
     pub unsafe fn realloc(&self, block: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
         // SAFETY: as the caller ensures.
-        unsafe { System.realloc(block, layout, bytes) }
+        unsafe { Heap.realloc(block, layout, bytes) }
     }
 }

@@ -17,11 +17,11 @@
 use super::blocks::{Blocks, LEAST_BYTES};
 #[cfg(not(target_os = "linux"))]
 use super::no_blocks::{Blocks, LEAST_BYTES};
-use super::temp::TempDir;
+use super::{heap::Heap, temp::TempDir};
 use crate::base::error::Error;
-use std::alloc::{GlobalAlloc, Layout, System};
+use std::alloc::{GlobalAlloc, Layout};
 
-/// The allocator of the programs. Without a limit it is that of the system.
+/// The allocator of the programs. Without a limit it is that of the system, or mimalloc in static programs.
 pub struct SpillingAllocator;
 
 /// What the blocks of this process take.
@@ -46,20 +46,20 @@ unsafe impl GlobalAlloc for SpillingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if layout.size() < LEAST_BYTES {
             // SAFETY: as the caller of this function ensures.
-            return unsafe { System.alloc(layout) };
+            return unsafe { Heap.alloc(layout) };
         }
         // SAFETY: the same.
-        BLOCKS.alloc(layout, || unsafe { System.alloc(layout) })
+        BLOCKS.alloc(layout, || unsafe { Heap.alloc(layout) })
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         if layout.size() < LEAST_BYTES {
             // SAFETY: as the caller of this function ensures.
-            return unsafe { System.alloc_zeroed(layout) };
+            return unsafe { Heap.alloc_zeroed(layout) };
         }
         // SAFETY: the same. New files read as zeros.
-        BLOCKS.alloc(layout, || unsafe { System.alloc_zeroed(layout) })
+        BLOCKS.alloc(layout, || unsafe { Heap.alloc_zeroed(layout) })
     }
 
     #[inline]
@@ -68,14 +68,14 @@ unsafe impl GlobalAlloc for SpillingAllocator {
             return;
         }
         // SAFETY: as the caller of this function ensures; the block is one of the system.
-        unsafe { System.dealloc(block, layout) }
+        unsafe { Heap.dealloc(block, layout) }
     }
 
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
         if layout.size().max(bytes) < LEAST_BYTES {
             // SAFETY: as the caller of this function ensures.
-            return unsafe { System.realloc(block, layout, bytes) };
+            return unsafe { Heap.realloc(block, layout, bytes) };
         }
         // SAFETY: the same.
         unsafe { BLOCKS.realloc(block, layout, bytes) }
