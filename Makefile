@@ -36,9 +36,10 @@ all: build
 
 build: $(BUILT)                         ## the programs, optimised
 
-# Cargo knows what to rebuild; the prerequisites only spare `sudo make install` the need to ask it.
+# Cargo knows what to rebuild; the prerequisites only spare `sudo make install` the need to ask it. The make of OpenSSL, which cargo may
+# run, would install into our DESTDIR.
 $(BUILT) &: $(SOURCES)
-	$(CARGO) build --profile $(PROFILE) --locked --bins $(TARGET:%=--target %) $(FEATURES:%=--features %)
+	env -u MAKEFLAGS -u MFLAGS -u DESTDIR -u prefix -u TARGET -u PROFILE $(CARGO) build --profile $(PROFILE) --locked --bins $(TARGET:%=--target %) $(FEATURES:%=--features %)
 	@touch $(BUILT)
 
 demo: | deps-build                      ## a crawl, essays, newspapers, a question: on testdata/demo
@@ -72,7 +73,7 @@ dist: | deps-dist                       ## a release in target/package: archive,
 test: | deps                            ## all tests
 	@scripts/dev/test
 
-test-cluster: | deps-cluster            ## Slurm, Snakemake, Ray, NATS, hosts with networks, on this machine
+test-cluster: | deps-cluster            ## Slurm, Snakemake, Ray, NATS, on this machine
 	DEDUP_CLUSTER=1 $(CARGO) test --locked --features nats --test it -- slurm cluster exports history_log
 	$(CARGO) test --locked --features nats --lib -- history::log
 
@@ -118,7 +119,7 @@ peers: | deps                           ## the same question to this tool and to
 	@$(MAKE) --no-print-directory --silent build
 	@scripts/bench/peers
 
-soak: | deps-dev                        ## kill writers and servers; fuzz (CHAOS_SECONDS, FUZZ_SECONDS)
+soak: | deps-dev                        ## kill writers and servers; fuzz: CHAOS_SECONDS, FUZZ_SECONDS
 	@scripts/dev/soak
 
 msrv:                                   ## check with the oldest Rust that Cargo.toml promises

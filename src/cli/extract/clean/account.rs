@@ -80,7 +80,12 @@ fn remarks(account: &CleanAccount) -> Vec<String> {
     }
     if account.other_records > 0 {
         let count = HumanCount(account.other_records);
-        lines.push(format!("{count} records are no documents, and stay"));
+        let (records, stay) = if account.other_records == 1 {
+            ("record is no document", "stays")
+        } else {
+            ("records are no documents", "stay")
+        };
+        lines.push(format!("{count} {records}, and {stay}"));
     }
     let counted = [
         (

@@ -7,7 +7,7 @@ use indicatif::BinaryBytes;
 use std::path::Path;
 
 /// Less is not worth a word.
-const LEAST_TOLD: u64 = 16 << 20;
+const LEAST_TOLD: u64 = 1 << 30;
 
 impl CleanArgs {
     /// About the room that temporary files take, for texts of this size: an index, the sorted runs that it is made of where they do not fit into the
