@@ -38,8 +38,9 @@ pub const HIGH_AVAILABILITY: &[&str] = &[
     "While the log is out of reach for more than 2 seconds, as when a node of NATS died and another one takes over (4 to 15 seconds), a server \
      answers from what it has, names the log in missing, and adds nothing (added is false): send such documents again, which is always safe. \
      An entry that was on its way may still be added. With --log-lost wait requests wait instead.",
-    "A server refuses, with a message and status 2, a log that is not the one that its history follows, that lacks entries which it needs, or \
-     that ends before those which it has applied. The last happens if all nodes of NATS lose power, or their disks. Then stop all servers; \
+    "A server refuses, with a message and status 2, a log that is not the one that its history follows, that lacks entries which it needs, that \
+     has another entry where it has applied one, or that ends before those which it has applied. If the others go on, start it with a \
+     backup of one of them, or with an empty directory. The last happens if all nodes of NATS lose power, or their disks. Then stop all servers; \
      history stats shows which has applied most; start this one with the name of a new stream and --log-begin, and the others with a backup \
      of it and the new name. In the same way --log-begin begins a log with a history that existed before.",
     "A front (--upstream) takes servers of the same cardinalities that follow one log for replicas: see SEVERAL SERVERS. A history that is too \

@@ -62,6 +62,11 @@ impl MemoryLog {
         self.lock().entries.truncate(entries);
     }
 
+    /// Puts another message in the place of one, and does not tell those who have it.
+    pub fn replace(&self, at: usize, bytes: Vec<u8>) {
+        self.lock().entries[at] = bytes;
+    }
+
     /// Whether it answers.
     pub fn set_out_of_reach(&self, is_out_of_reach: bool) {
         let mut state = self.lock();
@@ -117,6 +122,13 @@ impl ReplicatedLog for MemoryConnection {
         let mut state = self.log.lock();
         state.followers.push((after + 1, self.events.clone()));
         state.deliver();
+    }
+
+    fn read(&mut self, position: u64) {
+        let at = usize::try_from(position - 1).unwrap_or(usize::MAX);
+        if let Some(bytes) = self.log.lock().entries.get(at).cloned() {
+            self.tell(LogEvent::Entry { position, bytes });
+        }
     }
 
     fn publish(&mut self, id: u64, bytes: Vec<u8>) {

@@ -27,6 +27,8 @@ pub struct LogMessage {
     pub number: u64,
     /// When it was made, in seconds since 1970.
     pub time: u32,
+    /// The last entry that the server had applied: others see whether they have applied the same.
+    pub after: LogMark,
     /// Entries to forget before the rest is done.
     pub forgotten: Forgotten,
     /// What to do, in order.
@@ -74,6 +76,9 @@ impl LogMessage {
             self.publisher,
             self.number,
             u64::from(self.time),
+            self.after.position,
+            self.after.publisher,
+            self.after.number,
             self.forgotten.first_sequence,
             u64::from(self.forgotten.first_time),
             self.operations.len().to_u64(),
@@ -121,6 +126,11 @@ impl LogMessage {
             publisher: fields.varint("publisher")?,
             number: fields.varint("number")?,
             time: time(fields.varint("time")?)?,
+            after: LogMark {
+                position: fields.varint("position")?,
+                publisher: fields.varint("publisher before")?,
+                number: fields.varint("number before")?,
+            },
             forgotten: Forgotten {
                 first_sequence: fields.varint("first sequence number")?,
                 first_time: time(fields.varint("first time")?)?,
@@ -191,12 +201,13 @@ mod tests {
     proptest! {
         #[test]
         fn messages_are_read_back_as_written(
-            numbers: [u64; 3], times: [u32; 2], operations in prop::collection::vec(operation(), 0..9), at: usize, flip in 1_u8..,
+            numbers: [u64; 6], times: [u32; 2], operations in prop::collection::vec(operation(), 0..9), at: usize, flip in 1_u8..,
         ) {
             let message = LogMessage {
                 publisher: numbers[0],
                 number: numbers[1],
                 time: times[0],
+                after: LogMark { position: numbers[3], publisher: numbers[4], number: numbers[5] },
                 forgotten: Forgotten { first_sequence: numbers[2], first_time: times[1] },
                 operations,
             };

@@ -16,6 +16,9 @@
 //! - **Determinism.** The time of an entry is that of its message, and forgetting old entries is
 //!   an entry, too.
 //! - **Searches** that add nothing ask the log for its last entry, and wait until that is applied.
+//! - **Divergence.** NATS 2.9 can deliver an entry and then lose it when nodes die: another one gets its position. So a
+//!   message names the last entry that its server had applied. A server that has applied another one
+//!   there reads that entry again, and refuses to go on if the log does not have its own.
 //! - **Trouble.** While the log is out of reach, answers name it in `missing` and nothing is added,
 //!   or requests wait, as [`WhenLost`] says. A log that is another one, that lacks entries which the
 //!   history needs, or that ends before the entries which it has applied, is refused.
@@ -53,6 +56,8 @@ pub trait ReplicatedLog: Send {
     /// Delivers all entries after this one, in order and without gaps, from now on. After a
     /// connection was lost it may deliver the last one again.
     fn follow(&mut self, after: u64);
+    /// Delivers one entry, if it can: also one that was delivered before.
+    fn read(&mut self, position: u64);
     /// Appends a message; leads to [`LogEvent::Published`] with this id.
     fn publish(&mut self, id: u64, bytes: Vec<u8>);
     /// Asks for the first and the last entry; leads to [`LogEvent::Extent`] with this number.

@@ -49,6 +49,7 @@ pub struct NatsLog {
 
 enum Command {
     Follow(u64),
+    Read(u64),
     Publish(u64, Vec<u8>),
     Extent(u64),
 }
@@ -102,6 +103,7 @@ impl NatsLog {
                 let client = client.clone();
                 match command {
                     Command::Follow(after) => drop(tokio::spawn(client.follow(after))),
+                    Command::Read(position) => drop(tokio::spawn(client.read(position))),
                     Command::Publish(id, bytes) => drop(tokio::spawn(client.publish(id, bytes))),
                     Command::Extent(number) => drop(tokio::spawn(client.tell_extent(number))),
                 }
@@ -130,6 +132,10 @@ impl Drop for NatsLog {
 impl ReplicatedLog for NatsLog {
     fn follow(&mut self, after: u64) {
         self.command(Command::Follow(after));
+    }
+
+    fn read(&mut self, position: u64) {
+        self.command(Command::Read(position));
     }
 
     fn publish(&mut self, id: u64, bytes: Vec<u8>) {
@@ -167,6 +173,22 @@ impl StreamClient {
             .await
             .map_err(|error| error.to_string())?;
         sent.await.map(drop).map_err(|error| error.to_string())
+    }
+
+    /// The leader of the stream answers; if it cannot, later messages make the server ask again.
+    async fn read(self, position: u64) {
+        let read = async {
+            let stream = self
+                .context
+                .get_stream_no_info(&self.address.stream)
+                .await
+                .ok()?;
+            stream.get_raw_message(position).await.ok()
+        };
+        if let Ok(Some(message)) = timeout(ANSWER, read).await {
+            let bytes = message.payload.to_vec();
+            self.tell(LogEvent::Entry { position, bytes });
+        }
     }
 
     async fn tell_extent(self, number: u64) {

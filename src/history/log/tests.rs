@@ -477,3 +477,42 @@ fn a_history_of_one_log_begins_another() {
         dumped(&one).lines().count() + 1
     );
 }
+
+/// A log that delivers an entry to one server, and then has another one in its place.
+#[test]
+fn a_server_that_applied_what_the_log_lost_refuses_to_go_on() {
+    let (log, work) = (
+        MemoryLog::with_faults(Vec::new()),
+        tempfile::tempdir().unwrap(),
+    );
+    let [one, two] = ["one", "two"].map(|name| work.path().join(name));
+    let mut first = Box::new(server(&log, &one, log_options()).unwrap());
+    (0..3).for_each(|at| drop(add(&mut first, &format!("d{at}"), at)));
+    let mut lost = LogMessage::parse(&log.entries()[2]).unwrap();
+    (lost.publisher, lost.number) = (lost.publisher ^ 1, 1);
+    lost.operations = vec![LogOperation::Add {
+        id: "other".to_owned(),
+        print: print_of(0),
+    }];
+    log.replace(2, lost.to_bytes());
+    let mut second = Box::new(server(&log, &two, log_options()).unwrap());
+    assert_eq!(add(&mut second, "e", 0)[0].0, "d0");
+    // The second one has the log on its side.
+    assert_eq!(add(&mut second, "f", 1)[0].0, "d1");
+    let request = Request {
+        id: "g",
+        print: Some(print_of(2)),
+        add: false,
+    };
+    let why = (0..1000).find_map(|_| {
+        std::thread::sleep(Duration::from_millis(5));
+        first.ask(&[request]).err()
+    });
+    let why = why.unwrap().to_string();
+    assert!(
+        why.starts_with("log: entry 3 is another one than this history has applied"),
+        "{why}"
+    );
+    assert!(second.ask(&[request]).is_ok());
+    HistoryBackend::close(second).unwrap();
+}

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 const PUBLISHERS: usize = 64;
 
 /// An applied entry of a log: its position, and which message of which publisher it was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LogMark {
     /// The number of the entry in the log, from 1.
     pub position: u64,

@@ -2,7 +2,7 @@
 
 use super::{Applier, busy};
 use crate::{
-    base::error::{Place, Problem, Result},
+    base::error::{Error, Place, Problem, Result},
     history::{
         Request,
         log::{
@@ -11,12 +11,15 @@ use crate::{
             own_message::{Outcome, OwnedRequest, is_own},
             replicated::{Event, Job},
         },
+        store::log_cursor::LogMark,
     },
 };
 use std::time::Instant;
 
 /// Entries that are applied before the journal is synced, while no client waits for an answer.
 const UNSYNCED_ENTRIES: u32 = 64;
+/// Entries that can be compared with those of other servers.
+const MARKS: usize = 4096;
 
 impl Applier {
     /// Takes events until one changed something, or the time is over. Returns whether publishing
@@ -72,7 +75,7 @@ impl Applier {
     }
 
     fn apply(&mut self, position: u64, bytes: &[u8]) -> Result<()> {
-        if self.failed.is_some() || position < self.position {
+        if self.failed.is_some() {
             return Ok(());
         }
         if position > self.position + 1 {
@@ -85,8 +88,15 @@ impl Applier {
         let message = LogMessage::parse(bytes)
             .map_err(|what| self.refused(&format!("entry {position}: {what}")))?;
         let mark = message.mark(position);
+        if position < self.position {
+            return self.ensure_is_same(&mark);
+        }
         if position == self.position {
             return self.ensure_is_last(&message);
+        }
+        if self.differs(&message.after) {
+            // Either this server or that one has applied what the log does not have.
+            self.log.read(message.after.position);
         }
         let is_own = is_own(self.own.as_ref(), self.publisher, &message);
         let cursor = self.history.log_cursor();
@@ -103,8 +113,37 @@ impl Applier {
             self.unsynced = 0;
         }
         self.position = position;
+        if self.marks.len() == MARKS {
+            self.marks.pop_front();
+        }
+        self.marks.push_back(mark);
         self.note_progress();
         Ok(())
+    }
+
+    /// Whether this server has applied another entry at the same position.
+    fn differs(&self, mark: &LogMark) -> bool {
+        let applied = self.marks.iter().rev();
+        let own = applied
+            .take_while(|own| own.position >= mark.position)
+            .last();
+        own.is_some_and(|own| own.position == mark.position && own != mark)
+    }
+
+    /// Refuses a log that now has another entry at a position than the one that was applied: a
+    /// node can deliver an entry that the others never get, if it dies at that moment.
+    fn ensure_is_same(&self, mark: &LogMark) -> Result<()> {
+        if self.differs(mark) {
+            return Err(self.is_another(mark.position));
+        }
+        Ok(())
+    }
+
+    fn is_another(&self, position: u64) -> Error {
+        self.refused(&format!(
+            "entry {position} is another one than this history has applied: the log has lost that one; if other servers go on, start with a \
+             backup of one of them or with an empty directory, and if none does, begin a new log, as the manual says"
+        ))
     }
 
     /// Refuses a log in which another entry is where the last applied one was.
@@ -116,11 +155,7 @@ impl Applier {
             self.note_progress();
             return Ok(());
         }
-        Err(self.refused(&format!(
-            "entry {} is another one than this history has applied: the log has lost entries, and got others; begin a new one with the server \
-             that has applied most (history stats shows it), as the manual says",
-            self.position
-        )))
+        Err(self.is_another(self.position))
     }
 
     /// Does what a message says; the requests of our own are answered at its place.

@@ -19,7 +19,7 @@ use crate::{
             ReplyMatch,
         },
         log::message::LogOperation,
-        store::manifest::new_identity,
+        store::{log_cursor::LogMark, manifest::new_identity},
     },
     text::stream::Print,
 };
@@ -60,6 +60,8 @@ pub struct Applier {
     /// The last entry that was applied.
     position: u64,
     unsynced: u32,
+    /// The last entries that were applied, or recognized as repetitions.
+    marks: VecDeque<LogMark>,
     /// Why the log is out of reach or not caught up with; `None` if all is well.
     trouble: Option<String>,
     /// Whether the log was told to deliver entries.
@@ -110,6 +112,7 @@ impl Applier {
             next_message: 1,
             own: None,
             unsynced: 0,
+            marks: VecDeque::new(),
             trouble: Some("has not heard of the log yet".to_owned()),
             is_following: false,
             is_checked: false,

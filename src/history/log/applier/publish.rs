@@ -35,6 +35,7 @@ impl Applier {
             publisher: self.publisher,
             number: self.next_message,
             time: (self.clock)(),
+            after: self.marks.back().copied().unwrap_or_default(),
             forgotten: self.to_forget(),
             operations,
         };

@@ -275,6 +275,7 @@ fn nothing_acknowledged_is_lost_and_answers_are_those_of_one_history() {
         while Instant::now() < end {
             thread::sleep(Duration::from_millis(500 + random.below(1500)));
             let what = disturb(&mut random, &servers, &mut nodes);
+            (0..3).for_each(|of| servers.revive(of));
             eprintln!(
                 "{what}; {} documents acknowledged",
                 seen.acknowledged.lock().unwrap().len()

@@ -146,9 +146,22 @@ impl Servers {
         for of in 0..3 {
             let ask = || self.ask(of, &[("?".to_owned(), Print([1; 4]), false)]);
             while ask().is_none_or(|replies| !replies[0].missing.is_empty()) {
+                self.revive(of);
                 assert!(Instant::now() < deadline, "server {of} does not get ready");
                 thread::sleep(Duration::from_millis(50));
             }
+        }
+    }
+
+    /// A server that ended by itself has applied an entry that the log lost, and starts afresh.
+    pub fn revive(&self, of: usize) {
+        let mut process = self.processes[of].lock().unwrap();
+        let has_ended = |process: &mut Process| process.child.try_wait().unwrap().is_some();
+        if process.as_mut().is_some_and(has_ended) {
+            drop(process);
+            eprintln!("server {of} refused to go on: it starts afresh");
+            self.lose_disk(of);
+            self.start(of);
         }
     }
 
