@@ -254,6 +254,12 @@ fn a_history_is_asked_and_extended() {
     assert_eq!(remove("n").text(), "{\"removed\":0}\n");
     assert_eq!(remove("%C3%A9%2Fb").text(), "{\"removed\":0}\n");
     remove("%ff").error(400);
+    // The empty id is one like any other.
+    server.post_json(
+        "/v1/history",
+        "{\"id\":\"\",\"text\":\"words of a document without a name\"}",
+    );
+    assert_eq!(remove("").text(), "{\"removed\":1}\n");
     assert_eq!(server.end("TERM"), (Some(0), String::new()));
     // A read-only server says so.
     let server = HttpServer::start(&dir, &["--history", "h", "--no-add"]);

@@ -211,8 +211,17 @@ pub async fn remove(
     id: Result<Path<String>, PathRejection>,
 ) -> Result<Response, ApiError> {
     let Path(id) = id.map_err(|error| ApiError::wrong(error.body_text()))?;
+    remove_entries(&service, &id).await
+}
+
+/// `DELETE /v1/history/`: the entries with the empty id.
+pub async fn remove_unnamed(State(service): State<Arc<HttpService>>) -> Result<Response, ApiError> {
+    remove_entries(&service, "").await
+}
+
+async fn remove_entries(service: &HttpService, id: &str) -> Result<Response, ApiError> {
     let history = service.history()?;
-    let request = ServiceRequest::removal(&id).map_err(ApiError::wrong)?;
+    let request = ServiceRequest::removal(id).map_err(ApiError::wrong)?;
     let answers = submit(&*history.service, vec![request]).await?;
     let mut line = Vec::new();
     for answer in &answers {

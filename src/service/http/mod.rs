@@ -98,6 +98,8 @@ fn router(service: Arc<HttpService>) -> Router {
         .route(API_SEARCH, post(search::search))
         .route("/v1/history", post(history::ask))
         .route("/v1/history/{id}", delete(history::remove))
+        // The same for the empty id, which the pattern above does not match.
+        .route("/v1/history/", delete(history::remove_unnamed))
         .route("/v1/align", post(align::align))
         .route("/v1/indexes", get(status::indexes))
         .route("/healthz", get(status::health))
