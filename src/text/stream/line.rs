@@ -267,12 +267,10 @@ impl<'de> Visitor<'de> for TextSeed<'_> {
         while let Some(JsonText(key)) = map.next_key()? {
             let inner = self.0.strip_prefix(&*key);
             let value: &'de RawValue = map.next_value()?;
-            match inner {
-                Some("") => text = Some(value),
-                Some(path) if let Some(path) = path.strip_prefix('.') => {
-                    text = text.or(read_object(value, TextSeed(path)).flatten());
-                }
-                Some(_) | None => {}
+            if inner == Some("") {
+                text = Some(value);
+            } else if let Some(path) = inner.and_then(|path| path.strip_prefix('.')) {
+                text = text.or(read_object(value, TextSeed(path)).flatten());
             }
         }
         Ok(text)
