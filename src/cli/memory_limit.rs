@@ -1,9 +1,8 @@
 //! The limit of memory that a command line names, for the blocks that grow with the documents.
 
-use super::{args::machine_memory, progress::say};
+use super::{args::machine_memory, progress::say, value_of_verb};
 use crate::base::files::{TempDir, limit_large_blocks, spill_failure};
 use clap::ArgMatches;
-use std::path::PathBuf;
 
 /// The values of `--memory` and `--tmp-dir`, of any verb.
 pub struct MemoryLimit {
@@ -12,20 +11,13 @@ pub struct MemoryLimit {
 }
 
 impl MemoryLimit {
-    /// None if the verb has no such flags: it holds one document at a time.
-    pub fn of(matches: &ArgMatches) -> Option<Self> {
-        let of_verb = || {
-            let (_, matches) = matches.subcommand()?;
-            Self::of(matches)
-        };
-        let Ok(memory) = matches.try_get_one::<u64>("memory") else {
-            return of_verb();
-        };
-        let tmp_dir = matches.try_get_one::<PathBuf>("tmp_dir").ok()?;
-        Some(Self {
-            memory_bytes: memory.copied().unwrap_or_else(|| machine_memory() / 4),
-            tmp_dir: TempDir(tmp_dir.cloned()),
-        })
+    /// A verb without these flags holds one document at a time, and gets what is the default of others.
+    pub fn of(matches: &ArgMatches) -> Self {
+        let memory = value_of_verb(matches, "memory");
+        Self {
+            memory_bytes: memory.unwrap_or_else(|| machine_memory() / 4),
+            tmp_dir: TempDir(value_of_verb(matches, "tmp_dir")),
+        }
     }
 
     /// From now on, large blocks beyond a share of the memory are in temporary files.

@@ -77,9 +77,7 @@ fn main_of<T: Tool>() -> ExitCode {
     let (tool, matches) = parse::<T>(words).unwrap_or_else(|error| error.exit());
     set_mode(value_of_verb(&matches, "progress").unwrap_or_default());
     let account: Option<PathBuf> = value_of_verb(&matches, "account");
-    if let Some(memory) = MemoryLimit::of(&matches) {
-        memory.apply();
-    }
+    MemoryLimit::of(&matches).apply();
     return_large_buffers();
     report_file_limits();
     truncated_files::report_truncated_files(&name::<T>());
@@ -134,7 +132,7 @@ fn missing_verb<T: CommandFactory>() -> anyhow::Error {
     anyhow::anyhow!("say what to do: {}", value_help::one_of(&names))
 }
 
-/// The value of a flag that every verb may have.
+/// The value of a flag that any verb may have. Only with debug assertions does clap know which flags a verb has.
 fn value_of_verb<V: Clone + Send + Sync + 'static>(matches: &ArgMatches, flag: &str) -> Option<V> {
     let given = matches.try_get_one::<V>(flag).ok().flatten();
     let of_verb = || {
