@@ -5,6 +5,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     path::Path,
+    time::Duration,
 };
 
 /// A corpus with copies, exact duplicates, an empty document and a short one.
@@ -334,13 +335,16 @@ fn a_killed_build_leaves_no_index_and_the_next_one_cleans_up() {
     dir.run("dedup-index", &["build", "-o", "whole", "c"]).ok();
     let expected = bytes_of(&dir.path("whole"));
     let (mut died, mut done) = (0, 0);
-    // Instants to kill the build at, from the first system call to well after the end.
-    for instant in 0..40 {
+    // Instants to kill the build at, from the first system call to well after the end, which comes
+    // late on a busy machine.
+    let mut instant = Duration::ZERO;
+    while died + done < 40 || done == 0 {
         let mut child = dir
             .command("dedup-index", &["build", "-o", "i", "c"])
             .spawn()
             .unwrap();
-        std::thread::sleep(std::time::Duration::from_micros(instant * 1500));
+        std::thread::sleep(instant);
+        instant += Duration::from_micros(1500) + instant / 20;
         child.kill().unwrap();
         child.wait().unwrap();
         if dir.path("i/manifest.json").exists() {
