@@ -91,7 +91,7 @@ fn said(ran: &RunResult) -> Vec<String> {
 #[test]
 fn files_of_many_records_are_many_slices() {
     let dir = corpus();
-    let built = dir.shell("dedup-index build -o whole --parts 2 c");
+    let built = dir.shell("dedup-index build -v -o whole --parts 2 c");
     for (slots, size) in [(1, "3K"), (4, "11K")] {
         let flags = format!("-q --slots {slots} --slice-size {size} --parts 2 c");
         plan(&dir, &flags).ok();

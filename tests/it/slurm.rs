@@ -260,7 +260,7 @@ fn the_script_can_be_printed_without_slurm() {
         .ok_text();
     assert_eq!(
         printed.matches("=$(sbatch --parsable ").count(),
-        6,
+        7,
         "{printed}"
     );
     assert!(
@@ -291,7 +291,7 @@ fn the_script_can_be_printed_without_slurm() {
         ),
         (
             "--stage m --element 2",
-            "dedup-shard: the plan has no tasks of the kind 'm'; it has map, number, reduce, sets, part, gather\n",
+            "dedup-shard: the plan has no tasks of the kind 'm'; it has map, number, reduce, join, sets, part, gather\n",
         ),
     ] {
         let ran = dir.shell(&format!("dedup-shard task r {line}"));
