@@ -11,6 +11,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// A node that is not well for so long is started again.
+const RESTARTED_AFTER: Duration = Duration::from_secs(30);
+
 pub struct NatsNodes {
     program: PathBuf,
     directory: PathBuf,
@@ -96,12 +99,20 @@ impl NatsNodes {
         }
     }
 
-    /// Waits until every node says that it is up to date.
-    pub fn wait_until_healthy(&self) {
+    /// Waits until every node says that it is up to date. One that does not get well is started again, as
+    /// what supervises it would do: consumers of NATS 2.9 can stay "not current" for ever.
+    pub fn wait_until_healthy(&mut self) {
         let deadline = Instant::now() + Duration::from_secs(120);
-        for [_, _, monitor] in &self.ports {
-            while !is_healthy(*monitor) {
+        for of in 0..self.ports.len() {
+            let [_, _, monitor] = self.ports[of];
+            let mut started = Instant::now();
+            while !is_healthy(monitor) {
                 assert!(Instant::now() < deadline, "a node does not get well");
+                if started.elapsed() > RESTARTED_AFTER {
+                    self.kill(of);
+                    self.start(of);
+                    started = Instant::now();
+                }
                 thread::sleep(Duration::from_millis(200));
             }
         }
