@@ -310,7 +310,8 @@ fn a_run_survives_killed_workers() {
         &[
             "stage map move targets",
             "reduce sets numbers part",
-            "gather index count counts",
+            "gather index",
+            "count counts",
         ],
     );
 }
@@ -337,7 +338,8 @@ fn a_run_survives_frozen_workers() {
         &[
             "stage move sets gather",
             "map reduce part count",
-            "targets numbers index counts",
+            "targets numbers",
+            "index counts",
         ],
     );
 }
@@ -346,7 +348,7 @@ fn a_run_survives_frozen_workers() {
 fn truncated_transfers_are_refused() {
     ensure_run_survives(
         "cut",
-        &["stage move targets sets", "numbers gather index counts"],
+        &["stage move targets sets", "numbers gather", "index counts"],
     );
 }
 
@@ -354,7 +356,7 @@ fn truncated_transfers_are_refused() {
 fn altered_transfers_are_refused() {
     ensure_run_survives(
         "flip",
-        &["stage move targets sets", "numbers gather index counts"],
+        &["stage move targets sets", "numbers gather", "index counts"],
     );
 }
 
