@@ -1,6 +1,6 @@
 //! A server that answers many clients at once, from indexes and a history.
 //!
-//! One tokio runtime has all sockets. Clients speak HTTP ([`http`]) or lines of JSON ([`lines`]).
+//! One tokio runtime has all sockets. Clients speak HTTP (`http`) or lines of JSON (`lines`).
 //! Nothing that takes long runs on the threads of the runtime:
 //!
 //! ```text
