@@ -85,7 +85,7 @@ fn a_slurm_run_gives_the_bytes_of_a_build() {
     let arrays = cluster
         .shell("jq -c '.jobs[-2:][] | [.stage, .indices, .each]' r/slurm.json")
         .ok_text();
-    assert_eq!(arrays, "[0,[0,2],2]\n[5,[0],2]\n");
+    assert_eq!(arrays, "[0,[0,2],2]\n[6,[0],2]\n");
     // Jobs start another command, as for a container.
     cluster.0.dir.write(
         "contained",
