@@ -215,7 +215,7 @@ fn a_ray_cluster_gives_the_same_bytes_and_loses_nodes() {
     );
     ensure_same(dir);
     // A node dies with its workers while they run tasks.
-    dir.shell("rm -rf r/index r/table.ndjson r/links r/members r/clusters.ndjson r/map r/number r/reduce r/sets r/part r/count")
+    dir.shell("rm -rf r/index r/table.ndjson r/links r/members r/clusters.ndjson r/map r/number r/reduce r/join r/sets r/part r/count")
         .ok();
     dir.write(
         "slow",
@@ -232,7 +232,7 @@ fn a_ray_cluster_gives_the_same_bytes_and_loses_nodes() {
     assert!(cluster.said().contains("was lost"), "{}", cluster.said());
     ensure_same(dir);
     // The driver dies; another one goes on.
-    dir.shell("rm -rf r/index r/table.ndjson r/links r/members r/clusters.ndjson r/reduce r/sets r/part r/count")
+    dir.shell("rm -rf r/index r/table.ndjson r/links r/members r/clusters.ndjson r/reduce r/join r/sets r/part r/count")
         .ok();
     let kill = "until test -e r/reduce/000 || ! kill -0 $run; do sleep 0.05; done; kill -9 $run";
     assert_ne!(cluster.run(&slow, kill).code(), 0);
